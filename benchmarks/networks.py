@@ -4,8 +4,8 @@
 
 Per network, reorders of activations and the megabytes of the tensors they move:
 
-    naive      every op its preferred layout, every edge its reorder (target avx2)
-    avx2       kernels that take blocked operands in broadcast add and mul, pools and concat
+    naive      every op its preferred layout, every edge its reorder (target blocked8)
+    blocked8   kernels that take blocked operands in broadcast add and mul, pools and concat
     nchwc8     only what ONNX Runtime's blocked kernels take, blocks of 8, the network as it ships
     nchwcB     the same with the block B that the installed ONNX Runtime uses, on the graph that it lays out: what its
                basic optimizations leave, written by itself (constants folded into convolutions, equal ops merged)
@@ -175,7 +175,7 @@ def theirs(path: str, block: int) -> Theirs:
 class Row:
     network: str
     naive: Count
-    avx2: Count
+    blocked8: Count
     nchwc8: Count
     """On the network as it ships."""
     nchwc: Count
@@ -190,8 +190,8 @@ def measure(name: str, block: int) -> Row:
         on_its_graph = ours(file.name, f"ort-nchwc{block}")
     return Row(
         name,
-        ours(path, "avx2", "naive"),
-        ours(path, "avx2"),
+        ours(path, "blocked8", "naive"),
+        ours(path, "blocked8"),
         ours(path, "ort-nchwc8"),
         on_its_graph,
         theirs(path, block),
@@ -210,7 +210,7 @@ def main() -> None:
             f"ONNX Runtime {onnxruntime.__version__}, blocks of {block}; reorders of activations (MB moved)\n"
         )
         print(
-            f"{'network':<13} {'naive':>12} {'avx2':>11} {'nchwc8':>12} {f'nchwc{block}':>12} "
+            f"{'network':<13} {'naive':>12} {'blocked8':>11} {'nchwc8':>12} {f'nchwc{block}':>12} "
             f"{'ONNX Runtime':>14} {'transposes':>10}  proven"
         )
     for name in args.networks:
@@ -226,10 +226,10 @@ def _line(row: Row) -> str:
     def cell(count: Count | Theirs, width: int) -> str:
         return f"{f'{count.reorders} ({count.nbytes / 1e6:.1f})':>{width}}"
 
-    proven = all(count.proven for count in (row.avx2, row.nchwc8, row.nchwc))
+    proven = all(count.proven for count in (row.blocked8, row.nchwc8, row.nchwc))
     return (
-        f"{row.network:<13} {cell(row.naive, 12)} {cell(row.avx2, 11)} {cell(row.nchwc8, 12)} {cell(row.nchwc, 12)} "
-        f"{cell(row.runtime, 14)} {row.runtime.transposes:>10}  {'yes' if proven else 'NO'}"
+        f"{row.network:<13} {cell(row.naive, 12)} {cell(row.blocked8, 11)} {cell(row.nchwc8, 12)} "
+        f"{cell(row.nchwc, 12)} {cell(row.runtime, 14)} {row.runtime.transposes:>10}  {'yes' if proven else 'NO'}"
     )
 
 

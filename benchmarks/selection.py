@@ -10,7 +10,7 @@ addition; dense blocks of six layers, each of which concatenates all before it i
 
 The solver gets them as bare problems of 2 to 6 formats with random costs: in `gap` the cost found against the bound
 proven, in `greedy` what deciding op by op costs beyond. The pass gets them as programs (imported from ONNX, 16
-channels, target avx2; with `--width 12` blocks of channels have pads); `choose` is stating the problem and solving
+channels, target blocked8; with `--width 12` blocks of channels have pads); `choose` is stating the problem and solving
 it, `pass` all of layout-propagate. ONNX Runtime gets the same model and optimizes it at its highest level, without
 running it.
 
@@ -201,12 +201,12 @@ def measure_pass(graph: str, ops: int, formats: int, width: int) -> dict[str, An
     before = _peak()
     start = time.process_time()
     with gc_paused():
-        selection = build(module, target_named("avx2"))
+        selection = build(module, target_named("blocked8"))
         built = time.process_time()
         solve_exact(selection.problem)
         solved = time.process_time()
     del selection
-    solution = propagate(module, "avx2")
+    solution = propagate(module, "blocked8")
     done = time.process_time()
     assert solution is not None
     result: dict[str, Any] = {

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects import arith, tosa
 from xdsl.dialects.builtin import ModuleOp
@@ -43,11 +44,13 @@ from layout_ir.passes.folding.hoist_sink import (
 from layout_ir.passes.folding.reformat import reformat_producers, reformat_users
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op, retype
-from layout_ir.passes.selection.costs.cost_model import reorder_ns
+from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_ns
 from layout_ir.passes.selection.problem.frequency import weight_of
 
 Rule = Callable[[Operation], SSAValue | None]
 Rewrite = Callable[[Operation], bool]
+Price = Callable[[Layout, Layout, str], int]
+"""What a reorder costs, by the layouts of its sides and the element type."""
 
 
 def _layouts(op: LayoutDialectOp) -> tuple[Layout, Layout]:
@@ -93,8 +96,8 @@ def pads_only(op: Operation) -> SSAValue | None:
 # --- chains ---------------------------------------------------------------------------------------------------------
 
 
-def chain(op: Operation) -> SSAValue | None:
-    """(A -> B) then (B -> C)   =>   A -> C, where that is no dearer than B -> C or B has no other use"""
+def chain(op: Operation, price: Price = reorder_ns) -> SSAValue | None:
+    """(A -> B) then (B -> C)   =>   A -> C, where that is no dearer than both, or than B -> C where B has other uses"""
     inner = op.operands[0].owner if op.operands else None
     if not is_layout_change(op) or not isinstance(inner, Operation) or not is_layout_change(inner):
         return None
@@ -103,8 +106,8 @@ def chain(op: Operation) -> SSAValue | None:
     end = layout_of(op.result_type)
     dtype = dtype_of(op.result_type)
     here, there = weight_of(op), weight_of(inner)
-    direct, last = (here * reorder_ns(layout, end, dtype) for layout in (start, middle))
-    first = there * reorder_ns(start, middle, dtype)
+    direct, last = (here * price(layout, end, dtype) for layout in (start, middle))
+    first = there * price(start, middle, dtype)
     if isinstance(op, CastOp) and isinstance(inner, ReorderOp):
         # The reorder can write what the cast renames it to, unless someone else needs its result as it is.
         if not inner.result.has_one_use():
@@ -171,8 +174,10 @@ REWRITES: tuple[Rewrite, ...] = (
 """Rules that change more than one op; each returns whether it did."""
 
 
-COST_FREE_RULES: tuple[Rule, ...] = tuple(rule for rule in RULES if rule is not chain)
-"""Rules that lower the measure whatever reorders cost: under a cost table a chain may be cheaper than its merger."""
+def rules_under(costs: CostModel) -> tuple[Rule, ...]:
+    """The rules, with chains merged where they are no dearer by these costs."""
+    return tuple(partial(chain, price=costs.reorder) if rule is chain else rule for rule in RULES)
+
 
 CODE_MOTION: tuple[Rewrite, ...] = (hoist_out_of_loop, sink_into_branch)
 """Rewrites that leave every op in its Format, so that what a selection decided for its target stays so."""

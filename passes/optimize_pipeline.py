@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.fold_reorders import CODE_MOTION, COST_FREE_RULES, RULES, fold_reorders
+from layout_ir.passes.fold_reorders import CODE_MOTION, fold_reorders, rules_under
 from layout_ir.passes.layout_pass import errors_of_pass
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
@@ -61,9 +61,8 @@ def optimize(
 
 
 def clean_up(module: ModuleOp, costs: CostModel | None) -> None:
-    """Runs in place what follows layout-propagate in the pipeline. Under other costs than the built-in ones, chains of
-    reorders stay as chosen."""
-    rules = RULES if costs is None else COST_FREE_RULES
+    """Runs in place what follows layout-propagate in the pipeline."""
+    rules = rules_under(costs or CostModel())
     fold_reorders(module, rules, CODE_MOTION)
     prepack_constants(module)
     legalize_pads(module)

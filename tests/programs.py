@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 
 from layout_ir.registry import DIALECTS
 
-TARGETS = ("avx2", "avx512", "channels-last", "onednn", "htp")
+TARGETS = ("blocked8", "blocked16", "channels-last", "onednn", "htp", "avx2", "avx512")
 """Targets whose choices are the same on every machine, unlike those of `host`."""
 
 

@@ -25,14 +25,15 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 # Reorders that are left, per target in the order of TARGETS.
 LEFT = {
-    # Heads are parts of larger matrices, K is one written transposed: products take and make such as they are.
-    "attention": (0, 0, 0, 0, 0),
+    # Heads are parts of larger matrices, K is one written transposed: products take and make such as they are, most as
+    # fast as others.
+    "attention": (0, 0, 0, 0, 0, 2, 0),
     # The depthwise convolution behind the shuffle is worth a third reorder where its fast kernel wants other blocks.
-    "channel_shuffle": (3, 3, 3, 2, 3),
-    "foreign": (0, 0, 1, 2, 2),
-    "loop": (3, 3, 3, 3, 3),
-    "residual": (0, 0, 1, 1, 2),
-    "unet": (1, 0, 2, 3, 4),
+    "channel_shuffle": (3, 3, 3, 2, 3, 3, 3),
+    "foreign": (0, 0, 1, 2, 2, 1, 1),
+    "loop": (3, 3, 3, 3, 3, 3, 3),
+    "residual": (0, 0, 1, 1, 2, 1, 1),
+    "unet": (1, 0, 2, 3, 4, 1, 2),
 }
 
 
@@ -87,16 +88,16 @@ def test_example_computes_the_same_with_few_reorders(name: str, target: str):
 def test_naive_choice_leaves_more(name: str):
     module = parse((EXAMPLES / f"{name}.mlir").read_text())
     naive = module.clone()
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     from layout_ir.passes.propagate import propagate
 
-    propagate(naive, "avx2", "naive")
+    propagate(naive, "blocked8", "naive")
     assert traffic(naive).count >= traffic(module).count
 
 
 def test_nothing_is_reordered_in_the_loop():
     module = parse((EXAMPLES / "loop.mlir").read_text())
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     (loop,) = [op for op in module.walk() if isinstance(op, scf.ForOp)]
     assert not any(isinstance(op, ReorderOp | FillPadsOp) for op in loop.walk())
     assert any("c:8" in str(arg.type) for arg in loop.body.block.args if is_tensor(arg.type))

@@ -186,7 +186,7 @@ def test_an_elementwise_op_runs_where_its_neighbours_do():
     register_op("theirs.op", options=only((BLOCKED, 0, "blocks")))
     register_op("theirs.relu", options=elementwise_options, pads=elementwise_pads(lambda x: max(x, 0)))
     module = chain("theirs.op", "theirs.relu", "theirs.op")
-    li.optimize(module, target="avx2")
+    li.optimize(module, target="blocked8")
     # 12 channels have pads in blocks of 8: what the first leaves there is still zero behind the second.
     assert moves(module) == 2
     assert li.formats(module)[op_of(module, "theirs.relu").results[0]] == BLOCKED
@@ -199,7 +199,7 @@ def test_negative_where_zero_does_not_stay_zero_pads_are_filled(pads: PadBehavio
     register_op("theirs.op", options=only((BLOCKED, 0, "blocks")))
     register_op("theirs.f", options=elementwise_options, pads=pads)
     module = chain("theirs.op", "theirs.f", "theirs.op")
-    li.optimize(module, target="avx2")
+    li.optimize(module, target="blocked8")
     fills = [op for op in module.walk() if op.name == "layout.fill_pads"]
     assert moves(module) + len(fills) > 2
 
@@ -213,7 +213,7 @@ def test_pads_of_a_broadcast_operand_are_not_known():
         %y = "theirs.add"(%x, %v) : ({blocked}, tensor<1x12x1x1xf32, #layout.any>) -> {OPEN}
         func.return %y : {OPEN}
       }}""", allow_unregistered=True)  # fmt: skip
-    li.optimize(module, target="avx2")
+    li.optimize(module, target="blocked8")
     found = li.formats(module)[op_of(module, "theirs.add").results[0]]
     assert found.pad == "undef"
 
@@ -275,7 +275,7 @@ def test_a_dialect_of_the_name_of_ours_takes_part_as_any_other():
     )
     module = with_their_nn()
     x = np.random.default_rng(0).standard_normal((1, 12, 4, 4)).astype(np.float32)
-    li.optimize(module, target="avx2")
+    li.optimize(module, target="blocked8")
     (op,) = (op for op in module.walk() if isinstance(op, TheirRelu))
     assert op.attributes[CHOSEN].data == "last"  # pyright: ignore
     assert li.formats(module)[op.y] == NHWC

@@ -282,7 +282,7 @@ def _opt(pipeline: str, output: str = os.devnull) -> int:
 
 def _python(call: Callable[..., object], path: str) -> int:
     try:
-        call(parse(PROGRAM), "avx2", report=path)
+        call(parse(PROGRAM), "blocked8", report=path)
     except LayoutError as error:
         print(error, file=sys.stderr)
         return 1
@@ -305,7 +305,7 @@ WRITERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "calibrate": ("", lambda path: _tool("calibrate", "-o", path)),
     "calibrate --reorders": (
         "",
-        lambda path: _tool("calibrate", "--reorders", "p.mlir", "--target", "avx2", "-o", path),
+        lambda path: _tool("calibrate", "--reorders", "p.mlir", "--target", "blocked8", "-o", path),
     ),
     "propagate": ("", lambda path: _python(propagate, path)),
     "optimize": ("", lambda path: _python(optimize, path)),

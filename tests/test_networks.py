@@ -59,7 +59,7 @@ def test_random_weights_agree_with_onnx_runtime(name: str) -> None:
     assert len(np.unique(scores)) > scores.size // 2, "the scores are all alike: the test could not fail"
     module = _import(model)
     _agree(run(module, [x], reorders="reference"), want)
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     module.verify()
     _agree(run(module, [x], reorders="reference"), want)
     _agree(run(module, [x], reorders="compiled"), want)
@@ -72,11 +72,21 @@ def test_original_weights_agree_with_the_shipped_output(name: str) -> None:
     x, want = networks.shipped_input(networks.load(name)), networks.expected(name)
     module = _import(networks.path(name))
     assert _relative(run(module, [x], reorders="compiled")[0], want) <= TOLERANCE
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     assert _relative(run(module, [x], reorders="compiled")[0], want) <= TOLERANCE
 
 
-OTHERS = ["avx512", "channels-last", "onednn", "htp", "megengine-cuda", "ort-nchwc8", "ort-nchwc16"]
+OTHERS = [
+    "avx2",
+    "avx512",
+    "blocked16",
+    "channels-last",
+    "onednn",
+    "htp",
+    "megengine-cuda",
+    "ort-nchwc8",
+    "ort-nchwc16",
+]
 
 
 @pytest.mark.parametrize("target", OTHERS)
@@ -93,7 +103,7 @@ def test_every_target_computes_the_same(name: str, target: str) -> None:
     _agree(run(module, [x], reorders="compiled"), want)
 
 
-@pytest.mark.parametrize("target", ["avx2", *OTHERS])
+@pytest.mark.parametrize("target", ["blocked8", *OTHERS])
 @pytest.mark.parametrize("name", networks.NAMES)
 def test_optimized_and_original_strip_to_the_same_text(name: str, target: str) -> None:
     module, original = _import(networks.path(name)), _import(networks.path(name))
@@ -103,7 +113,7 @@ def test_optimized_and_original_strip_to_the_same_text(name: str, target: str) -
     assert print_module(module) == print_module(original)
 
 
-# Reorders of activations that are left for avx2, as observed: a ceiling that later versions may only lower. That
+# Reorders of activations that are left for blocked8, as observed: a ceiling that later versions may only lower. That
 # nothing less is possible with these options and costs is what `is_optimal` says. In ShuffleNet depthwise convolutions
 # stand between groups of broken blocks, for which there are row-major kernels only: 10 of its reorders are there to
 # run them in blocks, four times as fast.
@@ -123,7 +133,7 @@ LEFT = {
 @pytest.mark.parametrize("name", networks.NAMES)
 def test_few_reorders_remain_and_none_of_a_constant(name: str) -> None:
     module = _import(networks.path(name))
-    solution = optimize(module, "avx2")
+    solution = optimize(module, "blocked8")
     assert solution is not None and solution.is_optimal
     left = [op for op in module.walk() if isinstance(op, ReorderOp | FillPadsOp)]
     assert [op for op in left if isinstance(op.input.owner, nn.ConstantOp)] == []
@@ -132,7 +142,7 @@ def test_few_reorders_remain_and_none_of_a_constant(name: str) -> None:
 
 def test_negative_op_by_op_choice_leaves_more() -> None:
     module = _import(networks.path("resnet50"))
-    propagate(module, "avx2", solver="naive")
+    propagate(module, "blocked8", solver="naive")
     assert len(_moved(module)) > 50
 
 

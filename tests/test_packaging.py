@@ -278,10 +278,10 @@ def test_the_stock_tool_beside_the_wheel_and_nothing_else(wheel: Path, tmp_path:
 
     said = "".join(xdsl_opt("--help").stdout.split())
     assert all(name in said for name in PASSES)
-    chosen = xdsl_opt("-p", "layout-optimize{target=avx2}", stdin=PROGRAM)
+    chosen = xdsl_opt("-p", "layout-optimize{target=blocked8}", stdin=PROGRAM)
     assert chosen.returncode == 0, chosen.stderr
     assert "nn.relu" in chosen.stdout
-    remark = xdsl_opt("-p", "layout-explain{target=avx2}", stdin=REMAINING)
+    remark = xdsl_opt("-p", "layout-explain{target=blocked8}", stdin=REMAINING)
     assert remark.returncode == 0, remark.stderr
     assert "remark: " in remark.stderr and "nChw8c" in remark.stderr
     refused = xdsl_opt("-p", "layout-optimize", stdin=REFUSED)

@@ -64,7 +64,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "optimize": (li.optimize, (ModuleOp([]),), {"target": None, "solver": None, "time_limit": None}),
     "extend.check_op": (extend.check_op, (ModuleOp([]),), {"target": None, "formats": None}),
     "extend.register_op": (_register, ("junk.op",), {"options": None, "pads": None, "semantics": None}),
-    "extend.register_target": (extend.register_target, (extend.Target("avx2"),), {}),
+    "extend.register_target": (extend.register_target, (extend.Target("blocked8"),), {}),
     "extend.Target": (extend.Target, ("junk",), {"rates": None, "costs": None, "refine": None, "conv_kernels": None}),
     "extend.Rates": (extend.Rates, (20, 1000), {"operations_per_ns": None}),
     "explain": (li.explain, (ModuleOp([]),), {}),

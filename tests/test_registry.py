@@ -77,7 +77,7 @@ for arguments in sys.stdin.read().splitlines():
 """
 """Runs layout-opt on each line of arguments, in an address space in which no large constant has room."""
 
-CHOSEN = "layout-open,layout-optimize{target=avx2}"
+CHOSEN = "layout-open,layout-optimize{target=blocked8}"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the address space is limited as Linux does it")

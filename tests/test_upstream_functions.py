@@ -104,7 +104,7 @@ def test_nineteen_of_twenty_static_ones_are_optimized_and_taken_by_mlir_opt():
             module = _generic(text)
         open_layouts(module)
         assert verify_module(module) == []
-        optimize(module, "avx2")
+        optimize(module, "blocked8")
         assert verify_module(module) == []
         # With encodings, which mlir-opt keeps as it keeps any attribute, and without.
         generic_form(print_module(module, generic=True), "--allow-unregistered-dialect")
@@ -121,7 +121,7 @@ def test_nineteen_of_twenty_static_ones_go_out_as_linalg_without_encodings():
         except ProgramError:
             module = _generic(text)
         open_layouts(module)
-        optimize(module, "avx2")
+        optimize(module, "blocked8")
         convert_to_linalg(module)
         generic_form(print_module(module), "--allow-unregistered-dialect")
 

@@ -1,8 +1,8 @@
-// RUN: layout-opt %s -p 'layout-optimize{target=avx2 attach=true}' --validate -o %t.mlir
+// RUN: layout-opt %s -p 'layout-optimize{target=blocked8 attach=true}' --validate -o %t.mlir
 // RUN: layout-ir verify-certificate %t.mlir | filecheck %s
 // RUN: layout-opt %t.mlir -p layout-strip | filecheck %s --check-prefix=STRIP
 // RUN: not layout-ir verify-certificate %s 2>&1 | filecheck %s --check-prefix=NONE
-// RUN: not layout-opt %s -p 'layout-optimize{target=avx2 solver=greedy attach=true}' 2>&1 | filecheck %s --check-prefix=GREEDY
+// RUN: not layout-opt %s -p 'layout-optimize{target=blocked8 solver=greedy attach=true}' 2>&1 | filecheck %s --check-prefix=GREEDY
 
 // CHECK: optimal: cost {{[0-9]+}} = bound {{[0-9]+}}, {{[1-9]}} ops
 // STRIP-NOT: layout.certificate

@@ -1,7 +1,7 @@
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2}' | filecheck %s
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2},layout-fold-reorders' | filecheck %s --check-prefix=FOLDED
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2},layout-strip' | filecheck %s --check-prefix=STRIPPED
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2},convert-layout-to-physical' | filecheck %s --check-prefix=PHYSICAL
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8}' | filecheck %s
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8},layout-fold-reorders' | filecheck %s --check-prefix=FOLDED
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8},layout-strip' | filecheck %s --check-prefix=STRIPPED
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8},convert-layout-to-physical' | filecheck %s --check-prefix=PHYSICAL
 // RUN: layout-opt %s | layout-opt | filecheck %s --check-prefix=ROUND
 
 // The name of the option that is chosen stays with the op, for who generates code.

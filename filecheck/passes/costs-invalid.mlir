@@ -20,7 +20,7 @@
 // NONE: {{^}}{{.*}}none.json: error: cannot be read: No such file or directory
 
 // What the table forbids may leave no way at all.
-// RUN: not layout-opt %s -p 'layout-propagate{target=avx2 costs="%S/Inputs/costs-forbid.json"}' 2>&1 | filecheck %s --check-prefix=FORBID
+// RUN: not layout-opt %s -p 'layout-propagate{target=blocked8 costs="%S/Inputs/costs-forbid.json"}' 2>&1 | filecheck %s --check-prefix=FORBID
 // FORBID: costs-invalid.mlir:{{.*}}error: no choice of options fits together: func.func makes %x in nchw, and nn.relu takes it in nchw or nChw8c; nn.relu makes %a in nchw or nChw8c, and layout.reorder takes it in nChw8c; all of this cannot be: allow a reorder, or give an op another option
 
 #nchw = #layout.tag<nchw>

@@ -1,6 +1,6 @@
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2 costs="%S/Inputs/costs-blocks.json"}' | filecheck %s
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2}' | filecheck %s --check-prefix=MODEL
-// RUN: layout-ir optimize %s --target avx2 --costs %S/Inputs/costs-blocks.json | filecheck %s --check-prefix=TOOL
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8 costs="%S/Inputs/costs-blocks.json"}' | filecheck %s
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8}' | filecheck %s --check-prefix=MODEL
+// RUN: layout-ir optimize %s --target blocked8 --costs %S/Inputs/costs-blocks.json | filecheck %s --check-prefix=TOOL
 
 #nchw = #layout.tag<nchw>
 

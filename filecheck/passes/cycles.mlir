@@ -1,4 +1,4 @@
-// RUN: layout-opt %s --split-input-file --verify-diagnostics -p 'layout-propagate{target=avx2}'
+// RUN: layout-opt %s --split-input-file --verify-diagnostics -p 'layout-propagate{target=blocked8}'
 
 // The body of a module has no order, so its ops may use each other's results; a cycle of values has no layouts.
 

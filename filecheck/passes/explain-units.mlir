@@ -1,6 +1,6 @@
 // What doing without a reorder costs is said in the unit of the cost table, and its entries know ops by the names they have.
-// RUN: layout-opt %s --allow-unregistered-dialect -p 'layout-explain{target=avx2 costs="%S/Inputs/costs-units.json"}' 2>&1 | filecheck %s
-// RUN: layout-opt %s --allow-unregistered-dialect -p 'layout-propagate{target=avx2 costs="%S/Inputs/costs-units.json"}' 2>&1 | filecheck %s --check-prefix=NAME
+// RUN: layout-opt %s --allow-unregistered-dialect -p 'layout-explain{target=blocked8 costs="%S/Inputs/costs-units.json"}' 2>&1 | filecheck %s
+// RUN: layout-opt %s --allow-unregistered-dialect -p 'layout-propagate{target=blocked8 costs="%S/Inputs/costs-units.json"}' 2>&1 | filecheck %s --check-prefix=NAME
 
 #nchw = #layout.tag<nchw>
 #nhwc = #layout.tag<nhwc>

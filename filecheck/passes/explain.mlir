@@ -1,4 +1,4 @@
-// RUN: layout-opt %s -p 'layout-explain{target=avx2}' --split-input-file --allow-unregistered-dialect --verify-diagnostics
+// RUN: layout-opt %s -p 'layout-explain{target=blocked8}' --split-input-file --allow-unregistered-dialect --verify-diagnostics
 
 #nchw = #layout.tag<nchw>
 #nChw8c = #layout.tag<nChw8c>

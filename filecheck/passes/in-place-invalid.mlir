@@ -1,4 +1,4 @@
-// RUN: layout-opt %s --split-input-file --verify-diagnostics -p 'layout-propagate{target=avx2}'
+// RUN: layout-opt %s --split-input-file --verify-diagnostics -p 'layout-propagate{target=blocked8}'
 
 #nchw = #layout.tag<nchw>
 #nhwc = #layout.tag<nhwc>

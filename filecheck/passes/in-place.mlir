@@ -1,4 +1,4 @@
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2}' --split-input-file | filecheck %s
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8}' --split-input-file | filecheck %s
 
 #nchw = #layout.tag<nchw>
 #nhwc = #layout.tag<nhwc>

@@ -2,7 +2,7 @@
 // RUN: not layout-opt %s -p 'layout-optimize{solver=guess}' 2>&1 | filecheck %s --check-prefix=SOLVER
 // RUN: not layout-opt %s -p 'layout-propagate{targt=avx2}' 2>&1 | filecheck %s --check-prefix=OPTION
 
-// TARGET: invalid.mlir:{{.*}}error: unknown target 'sparc': targets are host, avx2, avx512, channels-last, onednn, htp
+// TARGET: invalid.mlir:{{.*}}error: unknown target 'sparc': targets are host, avx2, avx512, blocked8, blocked16, channels-last, onednn
 // SOLVER: invalid.mlir:{{.*}}error: unknown solver 'guess': solvers are exact, greedy, naive
 // OPTION: error: pass 'layout-propagate'
 

@@ -1,5 +1,5 @@
-// RUN: layout-opt %s -p 'layout-optimize{target=avx2}' | filecheck %s
-// RUN: layout-opt %s -p 'layout-optimize{target=avx2},layout-strip' > %t.one && layout-opt %s -p layout-strip > %t.two && diff %t.one %t.two
+// RUN: layout-opt %s -p 'layout-optimize{target=blocked8}' | filecheck %s
+// RUN: layout-opt %s -p 'layout-optimize{target=blocked8},layout-strip' > %t.one && layout-opt %s -p layout-strip > %t.two && diff %t.one %t.two
 
 #nchw = #layout.tag<nchw>
 

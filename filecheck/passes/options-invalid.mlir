@@ -1,4 +1,4 @@
-// RUN: layout-opt %s --split-input-file --verify-diagnostics -p 'layout-propagate{target=avx2}'
+// RUN: layout-opt %s --split-input-file --verify-diagnostics -p 'layout-propagate{target=blocked8}'
 
 // Options that an op carries, and what can be wrong with them: each is refused at the op or inside the attribute.
 
@@ -87,7 +87,7 @@ func.func @open_here_and_not_there(%x : tensor<1x8x4x4xf32, #layout.any>) -> ten
 #nchw = #layout.tag<nchw>
 #nChw8c = #layout.tag<nChw8c>
 func.func @against_its_type(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
-  // expected-error @+1 {{nn.relu has no option on target avx2 for tensor<1x8x4x4xf32, #layout.format<(n, c, h, w) : [n, c, h, w]>>}}
+  // expected-error @+1 {{nn.relu has no option on target blocked8 for tensor<1x8x4x4xf32, #layout.format<(n, c, h, w) : [n, c, h, w]>>}}
   %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nChw8c], cost = 3>]} : (tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #nchw>
   %b = nn.relu %a : (tensor<1x8x4x4xf32, #nchw>) -> tensor<1x8x4x4xf32, #layout.any>
   func.return %b : tensor<1x8x4x4xf32, #layout.any>

@@ -1,4 +1,4 @@
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2},layout-fold-reorders' | filecheck %s
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8},layout-fold-reorders' | filecheck %s
 
 #nchw = #layout.tag<nchw>
 #nChw8c = #layout.tag<nChw8c>

@@ -1,4 +1,4 @@
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2}' | filecheck %s
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8}' | filecheck %s
 // RUN: layout-opt %s -p 'layout-propagate{target=channels-last}' | filecheck %s --check-prefix=LAST
 
 #nchw = #layout.tag<nchw>

@@ -1,5 +1,5 @@
 // RUN: layout-opt %s -p 'layout-propagate{target=ort-nchwc8}' | filecheck %s --check-prefix=ORT
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2}' | filecheck %s --check-prefix=AVX2
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8}' | filecheck %s --check-prefix=AVX2
 // RUN: layout-opt %s -p 'layout-propagate{target=megengine-cuda}' | filecheck %s --check-prefix=CUDA
 
 // Blocked convolutions around an op that only some kernels run in blocks: an add of a constant per channel.

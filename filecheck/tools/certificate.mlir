@@ -1,4 +1,4 @@
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2 report="%t.json"}' > %t.mlir && layout-ir verify-certificate %t.json | filecheck %s
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8 report="%t.json"}' > %t.mlir && layout-ir verify-certificate %t.json | filecheck %s
 // RUN: sed -i 's/"cost": /"cost": 1/' %t.json && not layout-ir verify-certificate %t.json 2>&1 | filecheck %s --check-prefix=CHANGED
 
 // CHECK: optimal: cost [[COST:[0-9]+]] = bound [[COST]]

@@ -1,5 +1,5 @@
-// RUN: layout-ir optimize %s --target avx2 --report | filecheck %s
-// RUN: layout-ir optimize %s --target avx2 | filecheck %s --check-prefix=SHORT
+// RUN: layout-ir optimize %s --target blocked8 --report | filecheck %s
+// RUN: layout-ir optimize %s --target blocked8 | filecheck %s --check-prefix=SHORT
 
 // CHECK: what remains:
 // CHECK: nchw -> nChw8c  1.6 MB  between the caller and nn.conv

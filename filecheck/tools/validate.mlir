@@ -1,5 +1,5 @@
-// RUN: layout-opt %s -p 'layout-optimize{target=avx2}' --validate=execute | filecheck %s
-// RUN: layout-opt %s -p 'layout-propagate{target=avx2},layout-fold-reorders,layout-strip' --validate | filecheck %s --check-prefix=STRIPPED
+// RUN: layout-opt %s -p 'layout-optimize{target=blocked8}' --validate=execute | filecheck %s
+// RUN: layout-opt %s -p 'layout-propagate{target=blocked8},layout-fold-reorders,layout-strip' --validate | filecheck %s --check-prefix=STRIPPED
 // RUN: not layout-opt %s --validate=guess 2>&1 | filecheck %s --check-prefix=MODE
 
 // MODE: error: {{.*}}guess

@@ -68,9 +68,9 @@ class Beads:
 @pytest.mark.parametrize("quick", ["nchw", "nChw8c"])
 def test_layouts_follow_what_was_measured(quick: str) -> None:
     module = parse(RESIDUAL)
-    measured = measured_costs(module, "avx2", answers=Beads(quick), seconds=1e6)
+    measured = measured_costs(module, "blocked8", answers=Beads(quick), seconds=1e6)
     assert measured.settled is not None and measured.settled.is_settled
-    li.optimize(module, "avx2", costs=measured.costs)
+    li.optimize(module, "blocked8", costs=measured.costs)
     convs = [op.results[0] for op in module.walk() if isinstance(op, nn.ConvOp)]
     assert len(convs) == 6
     assert {name_of(li.layout_of(value).format) for value in convs} == {quick}
@@ -79,7 +79,8 @@ def test_layouts_follow_what_was_measured(quick: str) -> None:
 def test_what_was_measured_is_kept_for_the_next_time(cache: Path) -> None:
     first, second = Beads("nchw"), Beads("nchw")
     costs = [
-        measured_costs(parse(RESIDUAL), "avx2", answers=each, seconds=1e6).costs for each in (first, second)
+        measured_costs(parse(RESIDUAL), "blocked8", answers=each, seconds=1e6).costs
+        for each in (first, second)
     ]
     assert first.asked and not second.asked
     assert costs[0].prices == costs[1].prices
@@ -90,9 +91,9 @@ def test_what_was_measured_is_kept_for_the_next_time(cache: Path) -> None:
 
 def test_costs_that_were_kept_are_those_that_the_choice_was_made_by(tmp_path: Path) -> None:
     module, proof = parse(RESIDUAL), tmp_path / "proof.json"
-    measured = measured_costs(module, "avx2", answers=Beads("nChw8c"), seconds=1e6)
-    solution = li.optimize(module, "avx2", costs=measured.costs, report=str(proof))
-    again = li.optimize(parse(RESIDUAL), "avx2", costs=load_costs("measured"))
+    measured = measured_costs(module, "blocked8", answers=Beads("nChw8c"), seconds=1e6)
+    solution = li.optimize(module, "blocked8", costs=measured.costs, report=str(proof))
+    again = li.optimize(parse(RESIDUAL), "blocked8", costs=load_costs("measured"))
     assert again == solution
     said = json.loads(proof.read_text())["origin"]["prices"]
     source = price_source(library(), 1)
@@ -101,7 +102,7 @@ def test_costs_that_were_kept_are_those_that_the_choice_was_made_by(tmp_path: Pa
 
 
 def test_prices_are_of_so_many_threads() -> None:
-    measured_costs(parse(RESIDUAL), "avx2", answers=Beads("nchw"), threads=2, seconds=1e6)
+    measured_costs(parse(RESIDUAL), "blocked8", answers=Beads("nchw"), threads=2, seconds=1e6)
     assert [source.threads for source in kept_prices().prices] == [2]
 
 
@@ -133,21 +134,21 @@ def test_without_measuring_nothing_is_asked_of_the_library(
 ) -> None:
     monkeypatch.setattr(binding, "library", lambda: pytest.fail("the library was asked"))
     plain, given = parse(RESIDUAL), parse(RESIDUAL)
-    assert optimize(plain, "avx2") == li.optimize(given, "avx2", measure="off")
+    assert optimize(plain, "blocked8") == li.optimize(given, "blocked8", measure="off")
     assert not cache.exists()
 
 
 def test_time_ends_it_and_the_choice_is_made_by_what_is_known() -> None:
-    measured = measured_costs(parse(RESIDUAL), "avx2", answers=Beads("nchw"), seconds=8, clock=Clock())
+    measured = measured_costs(parse(RESIDUAL), "blocked8", answers=Beads("nchw"), seconds=8, clock=Clock())
     assert measured.settled is not None and not measured.settled.is_settled
     assert 0 < measured.settled.measured < 8
-    assert li.optimize(parse(RESIDUAL), "avx2", costs=measured.costs) is not None
+    assert li.optimize(parse(RESIDUAL), "blocked8", costs=measured.costs) is not None
 
 
 def test_a_program_without_a_choice_is_not_measured() -> None:
     closed = "func.func @main(%x : tensor<2x3xf32>) -> tensor<2x3xf32> { func.return %x : tensor<2x3xf32> }"
     beads = Beads("nchw")
-    assert measured_costs(parse(closed), "avx2", answers=beads).settled is None and not beads.asked
+    assert measured_costs(parse(closed), "blocked8", answers=beads).settled is None and not beads.asked
 
 
 # What is wrong ------------------------------------------------------------------------------------------------------
@@ -173,25 +174,25 @@ def test_negative_what_cannot_be_asked_for(arguments: tuple[str, float, int], re
 def test_negative_costs_of_another_kind_or_source() -> None:
     table = parse_costs({"reorder": []}, "costs")
     with pytest.raises(LayoutError, match="which do not go with a cost model of another kind"):
-        measured_costs(parse(RESIDUAL), "avx2", table)
+        measured_costs(parse(RESIDUAL), "blocked8", table)
     other = MeasuredCosts({}, PriceSource("an-abacus", "beads 1.0", 1))
     with pytest.raises(
         LayoutError, match=r"the costs are prices of beads 1.0 on an-abacus, 1 thread, and measured"
     ):
-        measured_costs(parse(RESIDUAL), "avx2", other)
+        measured_costs(parse(RESIDUAL), "blocked8", other)
 
 
 def test_negative_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binding, "_found", lambda: "oneDNN is not installed")
     with pytest.raises(LayoutError, match=r"pip install 'layout-ir\[run\]'"):
-        li.optimize(parse(RESIDUAL), "avx2", measure="deciding")
+        li.optimize(parse(RESIDUAL), "blocked8", measure="deciding")
 
 
 def test_negative_a_damaged_cache_is_measured_again(cache: Path) -> None:
     cache.parent.mkdir(parents=True, exist_ok=True)
     cache.write_text('{"format": "layout-ir prices 1", "tables": [')
     with collect() as said:
-        measured_costs(parse(RESIDUAL), "avx2", answers=Beads("nchw"), seconds=1e6)
+        measured_costs(parse(RESIDUAL), "blocked8", answers=Beads("nchw"), seconds=1e6)
     assert {d.severity for d in said} == {Severity.WARNING}
     assert all(d.message.endswith("the prices are measured again") for d in said)
     assert len(kept_prices()) > 0

@@ -21,7 +21,7 @@ def test_the_functions_that_are_called_are_those_of_the_object(tmp_path: Path):
     module = li.parse(EXAMPLE)
     x = np.random.default_rng(0).standard_normal((1, 32, 14, 14)).astype(np.float32)
     want = li.run(module, [x], reorders="reference")
-    li.optimize(module, "avx2")
+    li.optimize(module, "blocked8")
     converted, library = with_reorder_library(module)
     assert library is not None
     called = {op.callee.string_value() for op in converted.walk() if isinstance(op, CallOp)}
@@ -58,7 +58,7 @@ def test_the_command_line_writes_each_form(
     options: list[str], has: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     out = tmp_path / "program.mlir"
-    assert main(["optimize", str(EXAMPLE), "--target", "avx2", "-o", str(out), *options]) == 0
+    assert main(["optimize", str(EXAMPLE), "--target", "blocked8", "-o", str(out), *options]) == 0
     capsys.readouterr()
     text = out.read_text()
     assert has in text
@@ -84,7 +84,7 @@ def test_negative_options_that_do_not_fit_are_one_error_and_no_file(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.chdir(tmp_path)
-    assert main(["optimize", str(EXAMPLE), "--target", "avx2", *options]) == 1
+    assert main(["optimize", str(EXAMPLE), "--target", "blocked8", *options]) == 1
     said = capsys.readouterr()
     assert message in said.err and "Traceback" not in said.err
     assert list(tmp_path.iterdir()) == []

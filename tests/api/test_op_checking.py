@@ -94,13 +94,13 @@ def model(*options: Any) -> Callable[..., Any]:
         (model(LayoutOption((BLOCKED,), (BLOCKED,), float("inf"))), r"cost = inf is no int"),  # pyright: ignore
         (model(LayoutOption((BLOCKED,), (BLOCKED,), 1, name=5)), r"name = 5 is no str"),  # pyright: ignore
         (model("nchw"), r"is no LayoutOption"),
-        (model(), r"no option on target avx2, whatever formats are known"),
+        (model(), r"no option on target blocked8, whatever formats are known"),
         (lambda op, candidates, target: None, r"gives None: no options"),
         (lambda op, candidates, target: op.missing, r"AttributeError: .*missing"),
     ],
 )
 def test_options_that_do_not_fit_the_op(options: Callable[..., Any], message: str):
-    (found,) = said(options, target="avx2")
+    (found,) = said(options, target="blocked8")
     assert re.search(message, found), found
 
 
@@ -191,7 +191,7 @@ def test_negative_nothing_is_wrong_with_any_op_of_the_examples(path: Path):
     for each in li.parse(path).walk():
         found = [
             diagnostic
-            for diagnostic in check_op(each, target="avx2")
+            for diagnostic in check_op(each, target="blocked8")
             if diagnostic.severity is Severity.ERROR
         ]
         assert found == []

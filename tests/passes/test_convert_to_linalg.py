@@ -39,7 +39,7 @@ WAYS: dict[str, Callable[[ModuleOp], None]] = {
 }
 
 
-@pytest.mark.parametrize("target", ["avx2", "avx512", "channels-last", "onnx"])
+@pytest.mark.parametrize("target", ["blocked8", "blocked16", "channels-last", "onnx"])
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
 def test_examples_compute_the_same(path: Path, target: str, tmp_path: Path):
     module = li.parse(path)
@@ -52,7 +52,7 @@ def test_examples_compute_the_same(path: Path, target: str, tmp_path: Path):
     assert_agree({"example": (module, inputs)}, tmp_path)
 
 
-@pytest.mark.parametrize("target", ["avx2", "avx512", "channels-last", "onednn"])
+@pytest.mark.parametrize("target", ["blocked8", "blocked16", "channels-last", "onednn"])
 def test_random_programs_compute_the_same(target: str, tmp_path: Path):
     programs: dict[str, Program] = {}
     for seed in range(4):
@@ -65,7 +65,7 @@ def test_random_programs_compute_the_same(target: str, tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("target", ["avx2", "channels-last", "onednn"])
+@pytest.mark.parametrize("target", ["blocked8", "channels-last", "onednn"])
 def test_sixty_programs_compute_the_same_in_every_form(target: str, way: str, tmp_path: Path):
     programs: dict[str, Program] = {}
     for seed in range(20):
@@ -89,7 +89,7 @@ def test_networks_compute_the_same(name: str, tmp_path: Path):
     module = li.from_onnx(networks.randomized(name, model=networks.shrunk(name, 64)))
     x = np.random.default_rng(1).standard_normal((1, 3, 64, 64)).astype(np.float32)
     want = li.run(module, [x], reorders="reference")
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     for got, expected in zip(execute(li.to_mlir(module), [x], tmp_path), want, strict=True):
         scale = max(float(np.abs(expected).max()), 1.0)
         assert_close(got / scale, expected / scale, "f32", name)
@@ -97,7 +97,7 @@ def test_networks_compute_the_same(name: str, tmp_path: Path):
 
 def test_a_module_stays_as_it_is():
     module = li.parse(EXAMPLES[0])
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     before = li.to_text(module)
     for form, reorders in (("linalg", "ops"), ("linalg", "pack"), ("linalg", "call"), ("loops", "ops")):
         li.to_mlir(module, form=form, reorders=reorders)  # pyright: ignore[reportArgumentType]
@@ -220,7 +220,7 @@ def _name(case: str) -> str:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("target", ["channels-last", "avx2"])
+@pytest.mark.parametrize("target", ["channels-last", "blocked8"])
 def test_the_rest_of_a_tile_neither_traps_nor_is_seen(target: str, way: str, tmp_path: Path):
     rng = np.random.default_rng(0)
     elements = {name: case.elements(rng, (60, 5)) for name, case in CASES.items()}
@@ -270,7 +270,7 @@ def test_a_divisor_that_gets_pads_for_its_tiles_traps_in_none_of_them(tmp_path: 
     text = "".join(TWO_OPERANDS.format(name=name, shape=s, dims=d) for name, (s, d) in shapes.items())
     module = parse_program(text, "divisors.mlir")
     li.open_layouts(module)
-    li.optimize(module, "avx2")
+    li.optimize(module, "blocked8")
     convert_to_linalg(module)
     x = _integers(rng, (60, 5))
     divisors = {name: _integers(rng, (60, 5)) for name in shapes}

@@ -106,7 +106,7 @@ def test_a_pad_never_reaches_a_result(name: str):
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     want = run(module, [x], reorders="reference")[0]
     assert np.all(np.isfinite(want))
-    optimize(module, "avx2", costs=COSTS)
+    optimize(module, "blocked8", costs=COSTS)
     module.verify()
     np.testing.assert_allclose(run(module, [x], reorders="reference")[0], want, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(run(module, [x], reorders="compiled")[0], want, rtol=1e-4, atol=1e-5)
@@ -137,7 +137,7 @@ def test_integers_are_never_divided_by_a_pad():
     divided = nn.DivOp(*function.args)
     builder.insert(divided)
     module = _finished(function, builder, divided.result)
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     module.verify()
     (op,) = [op for op in module.walk() if isinstance(op, nn.DivOp)]
     fmt, layout = format_of(op.rhs.type), layout_of(op.rhs.type)
@@ -152,7 +152,7 @@ def _reduced(make: Callable[[SSAValue], Operation], reference: Callable[[Any], A
     op = make(function.args[0])
     builder.insert(op)
     module = _finished(function, builder, op.results[0])
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     module.verify()
     x = -np.abs(np.random.default_rng(3).standard_normal(SHAPE)).astype(np.float32) - 1
     np.testing.assert_allclose(run(module, [x], reorders="reference")[0], reference(x), rtol=1e-5)
@@ -181,7 +181,7 @@ def test_the_extreme_of_integers_is_exact(op: Any, pad: int):
     reduced = op(function.args[0], axes=(1,))
     builder.insert(reduced)
     module = _finished(function, builder, reduced.result)
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     module.verify()
     fmt = format_of(reduced.x.type)
     assert fmt is not None and fmt.pad == pad and isinstance(fmt.pad, int)

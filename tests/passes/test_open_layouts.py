@@ -66,7 +66,7 @@ def test_opened_it_strips_to_what_it_was_and_optimized_it_computes_the_same(argu
     x, y = np.random.default_rng(0).standard_normal((2, 4, 8)).astype(np.float32)
     want = li.run(plain, [x, y], entry="f", reorders="reference")
     li.open_layouts(module, arguments, results)
-    li.optimize(module, "avx2")
+    li.optimize(module, "blocked8")
     module.verify()
     np.testing.assert_allclose(li.run(module, [x, y], entry="f", reorders="reference"), want, rtol=1e-6)
     strip(module)

@@ -26,23 +26,23 @@ func.func @main(%x : tensor<1x16x8x8xf32, #layout.any>) -> tensor<1x16x8x8xf32, 
 @pytest.mark.parametrize("solver", ["greedy", "naive"])
 def test_negative_a_solver_without_a_bound_has_no_certificate(solver: str, tmp_path: Path):
     with pytest.raises(LayoutError, match=f"solver '{solver}' proves nothing: no certificate"):
-        propagate(parse(_OPEN), "avx2", solver, report=str(tmp_path / "c.json"))
+        propagate(parse(_OPEN), "blocked8", solver, report=str(tmp_path / "c.json"))
     assert not list(tmp_path.iterdir())
 
 
 def test_negative_an_unknown_solver_is_refused_where_nothing_is_open():
     with pytest.raises(LayoutError, match="unknown solver 'guess'"):
-        propagate(parse("func.func @f() { func.return }"), "avx2", "guess")
+        propagate(parse("func.func @f() { func.return }"), "blocked8", "guess")
 
 
 @pytest.mark.parametrize("limit", [-1.0, float("nan")])
 def test_negative_a_time_limit_below_zero(limit: float):
     with pytest.raises(LayoutError, match="is no number of seconds from 0 on"):
-        propagate(parse(_OPEN), "avx2", time_limit=limit)
+        propagate(parse(_OPEN), "blocked8", time_limit=limit)
 
 
 def test_a_time_limit_in_whole_seconds():
-    (spec,) = parse_pipeline("layout-propagate{target=avx2 time_limit=10}")
+    (spec,) = parse_pipeline("layout-propagate{target=blocked8 time_limit=10}")
     module = parse(_OPEN)
     LayoutPropagatePass.from_pass_spec(spec).apply(Context(), module)
     assert "layout.any" not in str(module)
@@ -51,9 +51,9 @@ def test_a_time_limit_in_whole_seconds():
 def test_where_nothing_is_open_the_certificate_says_so(tmp_path: Path):
     path = tmp_path / "c.json"
     module = parse(_OPEN)
-    propagate(module, "avx2", report=str(path))
+    propagate(module, "blocked8", report=str(path))
     assert len(json.loads(path.read_text())["problem"]["ops"]) > 0
-    assert propagate(module, "avx2", report=str(path)) is None
+    assert propagate(module, "blocked8", report=str(path)) is None
     certificate = json.loads(path.read_text())
     assert certificate["problem"]["ops"] == [] and verify(certificate).is_optimal
 
@@ -70,6 +70,6 @@ def test_negative_tensors_beyond_the_range_of_costs_are_named_as_the_reason():
     with pytest.raises(
         PassError, match=r"nn\.relu costs \d+ at least, and selection adds up costs below 2\^56"
     ):
-        propagate(parse(text), "avx2")
-    small = propagate(parse(text.replace(str(1 << 60), "64")), "avx2")
+        propagate(parse(text), "blocked8")
+    small = propagate(parse(text.replace(str(1 << 60), "64")), "blocked8")
     assert small is not None and small.is_optimal

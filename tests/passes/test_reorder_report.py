@@ -32,7 +32,7 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 def test_ops_of_every_dialect_are_counted_that_compute_something_of_tensors():
     module = LocatedParser(context(allow_unregistered=True), OPS, "p.mlir").parse_program()
-    report, _, _ = compare(module, "avx2")
+    report, _, _ = compare(module, "blocked8")
     assert report.ops == 4  # arith.addf, linalg.add, nn.relu, theirs.op
 
 

@@ -136,7 +136,9 @@ def _parse(text: str) -> ModuleOp:
 
 
 def _run(name: str, module: ModuleOp) -> None:
-    options = {"target": "avx2"} if name in ("layout-propagate", "layout-optimize", "layout-explain") else {}
+    options = (
+        {"target": "blocked8"} if name in ("layout-propagate", "layout-optimize", "layout-explain") else {}
+    )
     PASSES[name]()(**options).apply(_context(), module)  # pyright: ignore
 
 

@@ -59,13 +59,13 @@ def test_every_reorder_of_a_program_is_measured_and_the_table_is_used(
 ) -> None:
     program, table = tmp_path / "p.mlir", tmp_path / "costs.json"
     program.write_text(PROGRAM)
-    assert main(["calibrate", "--reorders", str(program), "--target", "avx2", "-o", str(table)]) == 0
+    assert main(["calibrate", "--reorders", str(program), "--target", "blocked8", "-o", str(table)]) == 0
     entries = json.loads(table.read_text())["reorder"]
     assert {(e["from"], e["to"]) for e in entries} == {("nchw", "nChw8c"), ("nChw8c", "nchw")}
     assert all(e["shape"] == [1, 64, 14, 14] and e["cost"] > 0 for e in entries)
     assert isinstance(load_costs(str(table)), TableCosts)
     capsys.readouterr()
-    assert main(["optimize", str(program), "--target", "avx2", "--costs", str(table), "--json"]) == 0
+    assert main(["optimize", str(program), "--target", "blocked8", "--costs", str(table), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["cost"] == report["bound"]
 
@@ -101,7 +101,7 @@ def test_every_op_and_reorder_of_a_program_is_measured_and_the_prices_are_used(
 ) -> None:
     program, table = tmp_path / "p.mlir", tmp_path / "prices.json"
     program.write_text(PROGRAM)
-    assert main(["calibrate", "--ops", str(program), "--target", "avx2", "-o", str(table)]) == 0
+    assert main(["calibrate", "--ops", str(program), "--target", "blocked8", "-o", str(table)]) == 0
     said = capsys.readouterr().out
     prices = read_prices(str(table)).of(price_source(library(), 1))
     assert f"{len(prices)} prices measured" in said and f"written to {table}" in said
@@ -113,7 +113,7 @@ def test_every_op_and_reorder_of_a_program_is_measured_and_the_prices_are_used(
         ("layout.reorder", "nChw8c", "nchw"),
     }
     assert not prices_path().exists()
-    assert main(["optimize", str(program), "--target", "avx2", "--costs", str(table), "--json"]) == 0
+    assert main(["optimize", str(program), "--target", "blocked8", "--costs", str(table), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["cost"] == report["bound"]
     assert report["prices"]["measured"] == len(prices) and report["prices"]["built_in"] == 0
@@ -129,7 +129,7 @@ def test_a_file_of_prices_is_added_to_and_nothing_is_measured_twice(
     other = PriceSource("an-abacus", "beads 1.0", 1)
     table.write_text(PriceTable({other: {}}).text())
     for first in (True, False):
-        assert main(["calibrate", "--ops", str(program), "--target", "avx2", "-o", str(table)]) == 0
+        assert main(["calibrate", "--ops", str(program), "--target", "blocked8", "-o", str(table)]) == 0
         assert ("p.mlir: 0 prices measured" in capsys.readouterr().out) is not first
     assert set(read_prices(str(table)).prices) == {other, price_source(library(), 1)}
 
@@ -140,12 +140,12 @@ def test_measuring_first_leaves_prices_in_the_cache_and_a_sentence_in_the_report
 ) -> None:
     program = tmp_path / "p.mlir"
     program.write_text(PROGRAM)
-    assert main(["optimize", str(program), "--target", "avx2", "--measure", "deciding"]) == 0
+    assert main(["optimize", str(program), "--target", "blocked8", "--measure", "deciding"]) == 0
     said = capsys.readouterr().out
-    assert f"proven optimal for prices of {price_source(library(), 1)}, target avx2" in said
+    assert f"proven optimal for prices of {price_source(library(), 1)}, target blocked8" in said
     assert "by their intervals the choice costs " in said
     assert prices_path().exists()
-    assert main(["optimize", str(program), "--target", "avx2", "--costs", "measured"]) == 0
+    assert main(["optimize", str(program), "--target", "blocked8", "--costs", "measured"]) == 0
     assert capsys.readouterr().out == said
 
 
@@ -171,7 +171,7 @@ def _measured(*_: object) -> None:
         (["calibrate", "--threads", "2"], "--threads is for prices: add --ops MODEL"),
         (["calibrate", "--measure-seconds", "2"], "--measure-seconds is for prices: add --ops MODEL"),
         (
-            ["calibrate", "--target", "avx2"],
+            ["calibrate", "--target", "blocked8"],
             "--target says whose layouts are measured: add --ops or --reorders MODEL",
         ),
         (["calibrate", "--ops", "p.mlir", "--reorders", "p.mlir"], "leave --reorders and --profile out"),

@@ -24,7 +24,11 @@ def test_help_mentions_every_option_and_pass_and_shows_examples():
         (["-p", "cse,dce{x=1}"], "-p:1:5", "pass 'dce': Provided arguments"),
         (["-p", "cse{"], "-p:1:5", "Expected argument name here"),
         (["-p", "%"], "-p:1:1", "Unknown token"),
-        (["-p", "layout-optimize{target=avx2 target=avx2}"], "-p:1:29", "option 'target' is given twice"),
+        (
+            ["-p", "layout-optimize{target=blocked8 target=blocked8}"],
+            "-p:1:33",
+            "option 'target' is given twice",
+        ),
         (
             ["-p", "cse,layout-optimize{time-limit=1 time_limit=2}"],
             "-p:1:34",
@@ -61,5 +65,5 @@ def test_negative_wrong_options_are_errors(args: list[str], message: str):
 
 
 def test_an_option_may_be_given_to_each_of_two_passes():
-    passes = "layout-propagate{target=avx2},layout-explain{target=avx2}"
+    passes = "layout-propagate{target=blocked8},layout-explain{target=blocked8}"
     assert opt("-p", passes, stdin=PROGRAM).status == 0

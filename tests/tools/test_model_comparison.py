@@ -205,8 +205,8 @@ def test_negative_a_file_that_is_no_model_is_named(
     ("arguments", "reason"),
     [
         (
-            ["--target", "avx2"],
-            "the target avx2 gives no ONNX model for ONNX Runtime: expected onnx or ort-cpu",
+            ["--target", "blocked8"],
+            "the target blocked8 gives no ONNX model for ONNX Runtime: expected onnx or ort-cpu",
         ),
         (["--target", "onnx", "--against", "b.onnx"], "--against names a finished one: give one"),
         (["--against", "b.mlir"], "b.mlir: ONNX Runtime runs ONNX models"),

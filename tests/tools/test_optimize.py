@@ -126,11 +126,11 @@ def _dynamic(tmp_path: Path) -> str:
 def test_the_hint_about_dynamic_dims_is_what_the_command_line_takes(
     command: str, dynamic: str, capsys: pytest.CaptureFixture[str]
 ):
-    assert main([command, dynamic, "--target", "avx2"]) == 1
+    assert main([command, dynamic, "--target", "blocked8"]) == 1
     error = capsys.readouterr().err
     hint = error.partition("give the shape: ")[2].split(" (")[0].split()
     assert hint == ["--shape", "x=1x3x224x224"]
-    assert main([command, dynamic, "--target", "avx2", *hint]) == 0
+    assert main([command, dynamic, "--target", "blocked8", *hint]) == 0
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def moved(tmp_path: Path) -> str:
 def test_a_page_and_a_picture_of_the_network(moved: str, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     pytest.importorskip("fast_sugiyama", reason="needs the extra 'draw'")
     page, picture = tmp_path / "report.html", tmp_path / "graph.svg"
-    assert main(["optimize", moved, "--target", "avx2", "--html", str(page), "--svg", str(picture)]) == 0
+    assert main(["optimize", moved, "--target", "blocked8", "--html", str(page), "--svg", str(picture)]) == 0
     report = capsys.readouterr().out
     text = page.read_text(encoding="utf-8")
     assert "nchw -> nhwc" in report and "nchw → nhwc" in text

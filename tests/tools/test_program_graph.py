@@ -44,7 +44,7 @@ def arrows(graph: DrawnGraph) -> set[tuple[str, str]]:
     return {(texts[source], texts[target]) for source, target in graph.ends}
 
 
-@pytest.mark.parametrize("target", ["avx2", "avx512", "channels-last", "ort-nchwc"])
+@pytest.mark.parametrize("target", ["blocked8", "blocked16", "channels-last", "ort-nchwc"])
 def test_the_copies_are_those_of_the_report(target: str):
     report, naive, optimized = compare(parse(CHAIN), target)
     for module, traffic in ((naive, report.naive), (optimized, report.optimized)):
@@ -55,7 +55,7 @@ def test_the_copies_are_those_of_the_report(target: str):
 
 
 def test_a_copy_lies_between_its_two_formats():
-    _, naive, _ = compare(parse(CHAIN), "avx2")
+    _, naive, _ = compare(parse(CHAIN), "blocked8")
     graph = drawn_program(naive)
     for copy in graph.copies:
         into = {edge.layout for edge in graph.edges if edge.target == copy.id}
@@ -65,14 +65,14 @@ def test_a_copy_lies_between_its_two_formats():
 
 
 def test_a_reason_that_is_known_is_told():
-    _, naive, _ = compare(parse(CHAIN), "avx2")
+    _, naive, _ = compare(parse(CHAIN), "blocked8")
     ops = [op for op in naive.walk() if isinstance(op, ReorderOp)]
     found = [copy.reason for copy in drawn_program(naive, {ops[0]: "the one reason"}).copies]
     assert found.count("the one reason") == 1 < len(found)
 
 
 def test_an_op_has_the_same_id_before_and_after():
-    _, naive, optimized = compare(parse(CHAIN), "avx2")
+    _, naive, optimized = compare(parse(CHAIN), "blocked8")
     before, after = drawn_program(naive), drawn_program(optimized)
     for label, name in (("nn.conv", "first"), ("nn.conv", "second"), ("nn.relu", "act"), ("input", "x")):
         assert node(before, label, name).id == node(after, label, name).id
@@ -93,7 +93,7 @@ def test_constants_are_told_with_the_ops_that_use_them():
 
 
 def test_a_constant_that_is_moved_is_a_node():
-    _, naive, optimized = compare(parse(CHAIN), "avx2")
+    _, naive, optimized = compare(parse(CHAIN), "blocked8")
     assert [n.kind for n in drawn_program(naive).nodes].count("constant") == 1
     # Reorders of constants happen when the program is optimized.
     assert [n.kind for n in drawn_program(optimized).nodes].count("constant") == 0
@@ -175,7 +175,7 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32, #layout.tag<ba>> {
 
 
 def test_every_format_of_a_value_has_a_picture():
-    _, naive, optimized = compare(parse(CHAIN), "avx2")
+    _, naive, optimized = compare(parse(CHAIN), "blocked8")
     pictures = program_pictures([naive, optimized])
     formats = {edge.layout for module in (naive, optimized) for edge in drawn_program(module).edges}
     assert formats <= pictures.keys() and len(formats) > 2

@@ -28,7 +28,7 @@ def test_a_right_pass_passes(mode: str):
     module = _program()
     validator = Validator("execute" if mode == "execute" else "strip", PLACE)
     validator.before("layout-optimize", module)
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     assert validator.after("layout-optimize", module) is None
 
 
@@ -150,7 +150,7 @@ def test_options_that_an_op_carries_are_no_part_of_what_a_program_computes():
     )
     validator = Validator("execute", PLACE)
     validator.before("layout-optimize", module)
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     assert validator.after("layout-optimize", module) is None
 
 
@@ -166,7 +166,7 @@ def test_a_constant_that_nothing_uses_may_go():
     )
     validator = Validator("strip", PLACE)
     validator.before("layout-optimize", module)
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     assert "nn.constant" not in str(module)
     assert validator.after("layout-optimize", module) is None
 

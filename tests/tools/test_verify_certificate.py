@@ -36,7 +36,7 @@ def _program(op: str = "relu", last: str = PLAIN) -> str:
 def _chosen(text: str, chooser: Any = propagate) -> str:
     """The program after the choice, which carries its certificate."""
     module = parse(text)
-    chooser(module, "avx2", attach=True)
+    chooser(module, "blocked8", attach=True)
     return print_module(module)
 
 
@@ -84,7 +84,7 @@ def test_a_program_is_what_its_certificate_makes_of_the_program_before(
     file.write_text(_chosen(_program(), chooser))
     assert main(["verify-certificate", str(file)]) == 0
     said = capsys.readouterr().out
-    assert "checked: that the choice and layout-" in said and "for the cost model of target avx2" in said
+    assert "checked: that the choice and layout-" in said and "for the cost model of target blocked8" in said
     assert "not checked: " in said
 
 
@@ -101,7 +101,7 @@ def test_negative_a_pasted_certificate_is_not_taken(tmp_path: Any, capsys: pytes
     blocked = {"name": "nn.conv", "ins": ["nChw8c", "OIhw8i8o"], "outs": ["nChw8c"], "cost": 0}
     ends = [{"from": "nchw", "to": "nChw8c", "cost": 0}, {"from": "nChw8c", "to": "nchw", "cost": 0}]
     other = parse(_program())
-    propagate(other, "avx2", costs=parse_costs({"op": [blocked], "reorder": ends}, "costs"))
+    propagate(other, "blocked8", costs=parse_costs({"op": [blocked], "reorder": ends}, "costs"))
     elsewhere = print_module(other)
     assert "#nChw8c" in elsewhere and "#nChw8c" not in donor.split("} {", 1)[1]
     file = tmp_path / "chosen.mlir"
@@ -143,16 +143,16 @@ def test_a_certificate_alone_is_compared_with_the_program_it_is_given(
     before, proof, other = (tmp_path / name for name in ("before.mlir", "proof.json", "other.mlir"))
     before.write_text(_program())
     other.write_text(_program("exp").replace("16x8x8", "16x9x9"))
-    propagate(parse(_program()), "avx2", report=str(proof))
+    propagate(parse(_program()), "blocked8", report=str(proof))
     assert main(["verify-certificate", str(proof)]) == 0
     assert "not checked: that this is the problem of any program" in capsys.readouterr().out
     assert main(["verify-certificate", str(proof), "--program", str(before)]) == 0
     assert f"checked: that this is the problem of {before}" in capsys.readouterr().out
-    assert main(["verify-certificate", str(proof), "--program", str(before), "--target", "avx2"]) == 0
-    for wrong in (["--program", str(other)], ["--program", str(before), "--target", "avx512"]):
+    assert main(["verify-certificate", str(proof), "--program", str(before), "--target", "blocked8"]) == 0
+    for wrong in (["--program", str(other)], ["--program", str(before), "--target", "blocked16"]):
         assert main(["verify-certificate", str(proof), *wrong]) == 1
     error = capsys.readouterr().err
-    assert "is not that of the certificate" in error and "is for target avx2, not for avx512" in error
+    assert "is not that of the certificate" in error and "is for target blocked8, not for blocked16" in error
 
 
 def test_the_cost_table_of_a_choice_is_asked_for(tmp_path: Any, capsys: pytest.CaptureFixture[str]):
@@ -161,12 +161,12 @@ def test_the_cost_table_of_a_choice_is_asked_for(tmp_path: Any, capsys: pytest.C
     entry = {"from": "nchw", "to": "nChw8c", "cost": 7}
     table.write_text(json.dumps({"reorder": [entry]}))
     dear.write_text(json.dumps({"reorder": [{**entry, "cost": 8}]}))
-    propagate(parse(_program()), "avx2", costs=load_costs(str(table)), report=str(proof))
+    propagate(parse(_program()), "blocked8", costs=load_costs(str(table)), report=str(proof))
     command = ["verify-certificate", str(proof), "--program", str(before)]
     assert main(command) == 1
     assert "give it with --costs" in capsys.readouterr().err
     assert main([*command, "--costs", str(table)]) == 0
-    assert f"for cost table {table}, target avx2" in capsys.readouterr().out
+    assert f"for cost table {table}, target blocked8" in capsys.readouterr().out
     assert main([*command, "--costs", str(dear)]) == 1
 
 
@@ -186,7 +186,7 @@ from layout_ir.passes.selection.options.targets import find_target
 class Dear(CostModel):
     def reorder(self, source, destination, dtype):
         return 0 if source.same_store(destination) else 70_000
-NPU = Target("npu", conv_kernels=find_target("avx2").conv_kernels, costs=Dear())
+NPU = Target("npu", conv_kernels=find_target("blocked8").conv_kernels, costs=Dear())
 """
 
 
@@ -215,7 +215,7 @@ def test_negative_a_certificate_has_nothing_imported(
     install("raise SystemExit(77)")
     before, proof = tmp_path / "before.mlir", tmp_path / "proof.json"
     before.write_text(_program())
-    propagate(parse(_program()), "avx2", report=str(proof))
+    propagate(parse(_program()), "blocked8", report=str(proof))
     certificate = json.loads(proof.read_text())
     forged = {**certificate, "origin": {"target": "theirs:NPU", "costs": None}}
     proof.write_text(json.dumps({**forged, "seal": seal(forged)}))

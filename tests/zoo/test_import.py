@@ -48,7 +48,7 @@ def test_an_imported_network_computes_what_onnx_runtime_does(network: Network):
         return
     module = li.from_onnx(model, shapes=shapes)
     naive, proven = module.clone(), module
-    li.optimize(proven, target="avx2")
+    li.optimize(proven, target="blocked8")
     try:
         before = li.run(naive, inputs)
     except li.LayoutError as error:

@@ -22,7 +22,19 @@ if TYPE_CHECKING:
     from layout_ir.passes.reorder_report import Remaining, Report
     from layout_ir.passes.selection.costs.cost_model import CostModel
 
-TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "onnx", "megengine-cuda", "ort-nchwc")
+TARGETS = (
+    "host",
+    "avx2",
+    "avx512",
+    "blocked8",
+    "blocked16",
+    "channels-last",
+    "onednn",
+    "htp",
+    "onnx",
+    "megengine-cuda",
+    "ort-nchwc",
+)
 
 MODEL_TARGETS = ("onnx", "ort-cpu", "ort-cpu-blocked")
 """Targets that take an ONNX model and give one."""

@@ -1,13 +1,13 @@
 """oneDNN as a target: the formats that the installed library answers to `any`, per convolution.
 
-Where the library cannot be asked (not installed, no CPU engine, an element type it has no kernel for), the rule holds
-that its version 3.13 follows on AVX2: nhwc activations, weights in blocks of 16 to 32 outputs; `missing` says so.
+Where the library cannot be asked (not installed, no CPU engine, an element type it has no kernel for), its kernels for
+AVX2 are taken from `onednn_kernels`; `missing` says so.
 
 What it is asked: everything `any`; input and output in nchw, in nhwc, in blocks of 8 and of 16. Rates go by
-the implementation that answers: 100 for compiled kernels on nhwc, 79 on blocks, 62 for a matrix product over unrolled
-windows, 1 for the reference (measured at 0.05 to 0.1 operations per ns, and rates are whole numbers). What rates do not
+the implementation that answers: those of `onednn_kernels` for AVX2, and 1 for the reference (measured at 0.05 to 0.1
+operations per ns, and rates are whole numbers). What rates do not
 say, and they do not say much, is in the price model that comes with the package for the instructions of the kernels,
-which are the costs of this target (`LibraryCosts`).
+which are the costs of this target (`LibraryCosts`), and of the targets `avx2` and `avx512`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.costs.cost_table import shipped_costs
-from layout_ir.passes.selection.options import onednn_query
+from layout_ir.passes.selection.options import onednn_kernels, onednn_query
 from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
     ConvShape,
     activation,
     grouped_rate,
-    row_major_kernel,
     weight,
 )
 
@@ -43,7 +42,7 @@ def missing() -> str | None:
 def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
     """The kernels that the installed library answers, or those of the rule where it has none or cannot be asked."""
     answers = _asked(conv) if conv.dtype in FLOATS and onednn_query.unavailable() is None else ()
-    yield from answers or _by_rule(conv)
+    yield from answers or onednn_kernels.kernels(conv, 8)
 
 
 @lru_cache(maxsize=4096)
@@ -71,47 +70,45 @@ def _rate(answer: onednn_query.Answer, conv: ConvShape) -> int:
     if "ref" in answer.implementation:
         return 1
     if "gemm" in answer.implementation and "brg" not in answer.implementation:
-        return grouped_rate(62, conv.inputs_per_group, conv.outputs_per_group) if conv.group > 1 else 62
+        rate = onednn_kernels.PRODUCT
+        return grouped_rate(rate, conv.inputs_per_group, conv.outputs_per_group) if conv.group > 1 else rate
     last = activation(conv.spatial_rank, "nSc")
-    rate = 100 if answer.x == last and answer.y == last else 79
+    rate = onednn_kernels.LAST if answer.x == answer.y == last else onednn_kernels.BLOCKED
     if conv.is_depthwise:
         return rate // 2
     return grouped_rate(rate, conv.inputs_per_group, conv.outputs_per_group) if conv.group > 1 else rate
 
 
-def _by_rule(conv: ConvShape) -> Iterator[ConvKernel]:
-    rank = conv.spatial_rank
-    last = activation(rank, "nSc")
-    if conv.group == 1:
-        block = 32 if conv.outputs % 32 == 0 else 24 if conv.outputs % 24 == 0 else 16
-        yield ConvKernel(last, weight(rank, "oSi", ("o", block)), last, 100)
-    else:
-        yield ConvKernel(last, weight(rank, "oSi"), last, 50)
-    yield row_major_kernel(conv, 62)
-
-
 class LibraryCosts(CostModel):
-    """The costs of the library's kernels: by the shipped price model of the instructions that they use here.
+    """The costs of the library's kernels: by the shipped price model of the instructions that they use here, or of the
+    given ones, avx2 or avx512.
 
     It is read when the first cost is asked for, and brings NumPy.
     """
 
     tells_constants = True
 
+    def __init__(self, extension: str | None = None):
+        super().__init__()
+        self.extension = extension
+
+    def _prices(self) -> CostModel:
+        return shipped_prices(self.extension or onednn_query.vector_extension())
+
     def for_op(self, op: Operation, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
         """The price of running `op` as `option`, in nanoseconds."""
-        return shipped_prices().for_op(op, option, shapes)
+        return self._prices().for_op(op, option, shapes)
 
     def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
         """The price of a reorder, in nanoseconds; 0 where a cast does it."""
-        return shipped_prices().reorder(source, destination, dtype)
+        return self._prices().reorder(source, destination, dtype)
 
     def fill(self, layout: Layout, dtype: str) -> int:
         """The price of writing the pads of a tensor."""
-        return shipped_prices().fill(layout, dtype)
+        return self._prices().fill(layout, dtype)
 
 
-@lru_cache(maxsize=1)
-def shipped_prices() -> CostModel:
-    """The costs by the shipped price model for the instructions that the library uses on this machine."""
-    return shipped_costs(f"onednn-{onednn_query.vector_extension()}")
+@lru_cache(maxsize=2)
+def shipped_prices(extension: str) -> CostModel:
+    """The costs by the shipped price model for avx2 or avx512."""
+    return shipped_costs(f"onednn-{extension}")

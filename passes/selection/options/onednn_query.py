@@ -90,7 +90,7 @@ def ask(conv: ConvShape, x: Format | None, y: Format | None) -> Answer | None:
 
     None where it has no kernel, or one whose formats have no name here.
     """
-    out = _output(conv)
+    out = output_shape(conv)
     group = () if conv.group == 1 else (conv.group,)
     weights = (*group, conv.outputs_per_group, conv.inputs_per_group, *conv.kernel)
     rank = conv.spatial_rank
@@ -121,7 +121,7 @@ def ask(conv: ConvShape, x: Format | None, y: Format | None) -> Answer | None:
         return None
 
 
-def _output(conv: ConvShape) -> tuple[int, ...]:
+def output_shape(conv: ConvShape) -> tuple[int, ...]:
     rank = conv.spatial_rank
     space = tuple(
         (conv.image[d] + conv.pads[d] + conv.pads[rank + d] - conv.dilations[d] * (conv.kernel[d] - 1) - 1)

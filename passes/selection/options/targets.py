@@ -2,19 +2,22 @@
 
 Everything but convolutions (elementwise ops, pools, concat, views) follows the Formats that convolutions ask for, by
 the models in `models.py`; a library that takes fewer Formats has a hook (`conv_kernels.Target.refine`). Rates are
-floating-point operations per nanosecond of one core. For AVX2 they are what oneDNN reaches on ResNet-50 layers: 79 in
-nChw8c, 62 in nchw (by a matrix product over unrolled windows), 100 in nhwc; the others scale these by vector width.
+floating-point operations per nanosecond of one core.
 
-`ort-nchwc` is what the blocked kernels of ONNX Runtime accept (`nchwc.py`), `megengine-cuda` the formats of
-MegEngine's CUDA kernels (`megengine.py`), `onednn` asks the library itself where it is installed (`onednn.py`), `onnx`
-is what can go out as an ONNX model (`onnx_operators.py`).
+`avx2` and `avx512` are the kernels of oneDNN for these instructions (`onednn_kernels.py`), at prices that were measured
+of them, the same on every machine. `blocked8`, `blocked16` and `channels-last` are no library's: they know one way to
+store channels, besides row-major, and rates that make it worth its reorders.
+
+`ort-nchwc` is what the blocked kernels of ONNX Runtime accept (`nchwc.py`), `megengine-cuda` the formats of MegEngine's
+CUDA kernels (`megengine.py`), `onednn` asks the library itself where it is installed (`onednn.py`), `onnx` is what can
+go out as an ONNX model (`onnx_operators.py`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import cast
 
@@ -23,7 +26,7 @@ from layout_ir.diagnostics import Diagnostic, Severity, emit
 from layout_ir.entry_points import TARGETS, entry_names, load_entry
 from layout_ir.errors import LayoutError
 from layout_ir.forking import loading
-from layout_ir.passes.selection.options import megengine, nchwc, onednn, onnx_operators
+from layout_ir.passes.selection.options import megengine, nchwc, onednn, onednn_kernels, onnx_operators
 from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
     ConvKernels,
@@ -92,8 +95,20 @@ def register_target(target: Target) -> None:
 
 
 for _target in (
-    Target("avx2", "nChw8c convolutions, 8 floats per vector", _blocked(8, 80, 60), panel=16),
-    Target("avx512", "nChw16c convolutions, 16 floats per vector", _blocked(16, 150, 100), panel=32),
+    Target(
+        "avx2",
+        "oneDNN's kernels for AVX2, at measured prices",
+        partial(onednn_kernels.kernels, vector=8),
+        costs=onednn.LibraryCosts("avx2"),
+    ),
+    Target(
+        "avx512",
+        "oneDNN's kernels for AVX-512, at measured prices",
+        partial(onednn_kernels.kernels, vector=16),
+        costs=onednn.LibraryCosts("avx512"),
+    ),
+    Target("blocked8", "nChw8c convolutions, 8 floats per vector", _blocked(8, 80, 60), panel=16),
+    Target("blocked16", "nChw16c convolutions, 16 floats per vector", _blocked(16, 150, 100), panel=32),
     Target("channels-last", "nhwc convolutions", _channels_last),
     Target(
         "onednn",

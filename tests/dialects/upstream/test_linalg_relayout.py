@@ -87,7 +87,7 @@ def test_opened_and_optimized_it_computes_the_same(case: tuple[list[int], list[i
     x = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
     module = parse_program(_program(shape, *how), "program.mlir")
     li.open_layouts(module)
-    li.optimize(module, "avx2")
+    li.optimize(module, "blocked8")
     module.verify()
     packed, unpacked = li.run(module, [x], entry="f", reorders="reference")
     np.testing.assert_array_equal(packed, _packed(x, *how))

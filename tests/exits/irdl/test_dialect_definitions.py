@@ -73,7 +73,7 @@ def test_an_example_comes_back_as_it_went_before_and_after_its_layouts_are_chose
 ):
     module = li.parse(ROOT / example)
     check(dialects, module)
-    li.optimize(module, target="avx2")
+    li.optimize(module, target="blocked8")
     check(dialects, module)
     lower(module, "haswell")
     check(dialects, module)
@@ -180,7 +180,7 @@ def test_where_nn_is_left_undefined_its_ops_are_read_as_unregistered(tmp_path: P
         run = mlir_opt(path, li.to_text(module, for_irdl=True), "--allow-unregistered-dialect")
         assert run.returncode == 0, run.stderr
         assert without_names(li.parse(run.stdout)) == without_names(module)
-        li.optimize(module, target="avx2")
+        li.optimize(module, target="blocked8")
 
 
 def test_every_op_and_attribute_is_defined():

@@ -97,7 +97,7 @@ def test_values_that_are_used_again_are_not_overwritten(tmp_path: Path):
 def test_control_flow_carries_buffers(tmp_path: Path):
     text = Path(__file__).parents[3].joinpath("examples", "loop.mlir").read_text()
     module = parse(text)
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     (function,) = module.body.block.ops
     assert isinstance(function, FuncOp)
     shapes = [tensor_type(type).get_shape() for type in function.function_type.inputs]

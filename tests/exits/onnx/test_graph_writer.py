@@ -156,6 +156,6 @@ def test_negative_a_blocked_convolution_has_no_form():
             [node("Conv", "x w")], {"x": [1, 64, 9, 9]}, constants={"w": np.ones((64, 64, 3, 3), np.float32)}
         )
     )
-    li.optimize(module, target="avx2")
+    li.optimize(module, target="blocked8")
     with pytest.raises(li.LayoutError, match=r"linalg\.generic has no form in ONNX"):
         to_onnx(module)

@@ -95,7 +95,7 @@ def test_results_are_those_of_onnx_runtime_before_and_after_optimization(
     assert opaque_of(module)
     for optimized in (False, True):
         if optimized:
-            li.optimize(module, target="avx2")
+            li.optimize(module, target="blocked8")
         for got, wanted in zip(li.run(module, inputs), want, strict=True):
             assert got.dtype == wanted.dtype
             np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)

@@ -253,7 +253,7 @@ def check_program(rng: random.Random, most: int) -> str:
     quick, best = optimum_of(module, costs)
     if quick and rng.random() < 0.1:
         assert best == least_cost(of_program(Reading(module, costs), costs)), text
-    selection = build(module, target_named("avx2"), parse_costs(costs.to_json(), "costs"))
+    selection = build(module, target_named("blocked8"), parse_costs(costs.to_json(), "costs"))
     if selection.omissions:
         assert best is None or certify(selection.problem)[0].cost >= best, text
         return "nothing, for something is left out"

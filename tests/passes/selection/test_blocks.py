@@ -150,7 +150,7 @@ def _reorders(module: Any) -> int:
     return count
 
 
-@pytest.mark.parametrize("target", ["avx2", "avx512"])
+@pytest.mark.parametrize("target", ["blocked8", "blocked16"])
 @pytest.mark.parametrize("name", ["convmixer", "efficientnet", "c2f", "res2net", "padded channels"])
 def test_blocks_are_kept_from_the_first_convolution_to_the_last(name: str, target: str):
     from layout_ir.frontends.onnx import from_onnx
@@ -159,7 +159,7 @@ def test_blocks_are_kept_from_the_first_convolution_to_the_last(name: str, targe
     solution = optimize(module, target)
     assert solution is not None and solution.is_optimal
     assert _reorders(module) == 0
-    block = 8 if target == "avx2" else 16
+    block = 8 if target == "blocked8" else 16
     convolutions = [op for op in module.walk() if isinstance(op, nn.ConvOp)]
     formats = [format_of(op.result.type) for op in convolutions if op.shapes[0][2] > 1]
     assert all(fmt is not None and fmt.blocks()[1] == block for fmt in formats)
@@ -174,7 +174,7 @@ def test_networks_compute_what_onnx_runtime_does(name: str):
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (want,) = session.run(None, {"x": x})
     module = from_onnx(model)
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     (got,) = run(module, [x])
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
 
@@ -233,5 +233,5 @@ def _takes_blocks(op: str, type: str) -> bool:
     module = parse(f"func.func @f(%x : {type}) {{\n %y = {op}\n func.return }}")
     (found,) = [op for op in module.walk() if isinstance(op, nn.NNOp)]
     blocks = Format.from_tag("nChw8c")
-    options = same_format_options(found, lambda value: (blocks,), target_named("avx2"))
+    options = same_format_options(found, lambda value: (blocks,), target_named("blocked8"))
     return any(option.ins == option.outs == (blocks,) for option in options)

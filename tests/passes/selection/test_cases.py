@@ -105,8 +105,8 @@ def test_the_optimum_is_reached_and_greedy_is_not_better(name: str):
     case = CASES[name]
     expected = case["expected"]
     module = _module(case)
-    greedy = propagate(module.clone(), "avx2", "greedy", _costs(case))
-    best = propagate(module, "avx2", "exact", _costs(case))
+    greedy = propagate(module.clone(), "blocked8", "greedy", _costs(case))
+    best = propagate(module, "blocked8", "exact", _costs(case))
     module.verify()
     assert best is not None and greedy is not None
     assert best.cost == best.bound == round(expected["optimum"] * SCALE)
@@ -115,7 +115,7 @@ def test_the_optimum_is_reached_and_greedy_is_not_better(name: str):
 
 def test_a_reorder_may_go_through_a_format_nobody_asked_for():
     module = _module(CASES["CE5_composite_reorder_steiner"])
-    propagate(module, "avx2", "exact", _costs(CASES["CE5_composite_reorder_steiner"]))
+    propagate(module, "blocked8", "exact", _costs(CASES["CE5_composite_reorder_steiner"]))
     reorders = [op for op in module.walk() if isinstance(op, ReorderOp)]
     assert len(reorders) == 3, "to nhwc, from there by nChw4c to nchw"
 
@@ -123,5 +123,5 @@ def test_a_reorder_may_go_through_a_format_nobody_asked_for():
 def test_sharing_makes_one_reorder_of_four():
     case = CASES["CE2_fanout_sharing"]
     module = _module(case)
-    propagate(module, "avx2", "exact", _costs(case))
+    propagate(module, "blocked8", "exact", _costs(case))
     assert sum(isinstance(op, ReorderOp) for op in module.walk()) == 1

@@ -141,7 +141,7 @@ def test_programs_compute_the_same_in_chosen_layouts(name: str, target: str):
 )
 def test_nothing_is_reordered_between_large_convolutions(name: str):
     module = _program(BETWEEN[name][0], LARGE)
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     moves = [op for op in module.walk() if isinstance(op, ReorderOp | FillPadsOp)]
     assert len(moves) == 2
     assert all(layout_of(op.operands[0].type).format.rank == 4 for op in moves)
@@ -149,7 +149,7 @@ def test_nothing_is_reordered_between_large_convolutions(name: str):
 
 def test_negative_an_op_that_nobody_knows_takes_plain_tensors():
     module = _program('%s = "test.op"(%c) : (!T) -> !T')
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     (op,) = [op for op in module.walk() if op.name == "test.op"]
     assert all(format_of(type) == Format.of("nchw") for type in (op.operands[0].type, op.results[0].type))
 
@@ -162,7 +162,7 @@ def test_conversions_of_tensors_take_blocks():
     dear = {"name": "nn.conv", "ins": ["nchw", "oihw"], "outs": ["nchw"], "cost": 10**6}
     costs = parse_costs({"op": [dear]}, "test")
     plain = module.clone()
-    optimize(module, "avx2", costs=costs)
+    optimize(module, "blocked8", costs=costs)
     blocked = [
         op for op in module.walk() if op.name.startswith("arith.") and layout_of(op.results[0].type).is_padded
     ]
@@ -221,7 +221,7 @@ func.func @main(%x : tensor<2x17x3x3xf32>, %start : tensor<2x3x3xf32>) -> tensor
 def test_reductions_over_blocks_compute_what_they_do_without_pads(body: str):
     """The negation in front costs nothing in blocks and something elsewhere, so blocks are chosen where they may be."""
     module, plain = (parse(_reducing(body, encoding)) for encoding in (", #layout.any", ""))
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     module.verify()
     x = np.linspace(-9, 90, 2 * 17 * 9, dtype=np.float32).reshape(2, 17, 3, 3)
     x[0, 3, 1] = 0

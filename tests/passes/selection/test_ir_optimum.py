@@ -31,7 +31,7 @@ def test_optimum_of_programs_equals_brute_force(part: int):
         text, costs = random_ir(rng)
         module = parse(text)
         _, optimum = optimum_of(module, costs)
-        selection = build(module, target_named("avx2"), parse_costs(costs.to_json(), "costs"))
+        selection = build(module, target_named("blocked8"), parse_costs(costs.to_json(), "costs"))
         if optimum is None:
             with pytest.raises(Infeasible):
                 certify(selection.problem)

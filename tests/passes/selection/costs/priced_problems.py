@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def priced(
-    name: str = "residual", target: str = "avx2", costs: MeasuredCosts | None = None
+    name: str = "residual", target: str = "blocked8", costs: MeasuredCosts | None = None
 ) -> PricedSelection:
     """The problem of an example, under costs without a price unless others are given."""
     costs = costs or MeasuredCosts({}, SOURCE)

@@ -41,7 +41,7 @@ def test_operands_and_result_may_be_transposed(a: str, b: str, y: str, op: str):
     module = _product(a, b, y, op)
     rng = np.random.default_rng(0)
     data = [rng.standard_normal(shape).astype(np.float32) for shape in ((6, 8), (8, 20))]
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     module.verify()
     assert traffic(module).count == 0
     np.testing.assert_allclose(
@@ -51,11 +51,11 @@ def test_operands_and_result_may_be_transposed(a: str, b: str, y: str, op: str):
 
 def test_negative_rows_in_blocks_are_moved():
     module = _product(BLOCKS, ROWS, ROWS, "nn.matmul")
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     assert [type(op) for op in module.walk() if isinstance(op, ReorderOp)] == [ReorderOp]
 
 
-@pytest.mark.parametrize(("target", "panel"), [("avx2", 16), ("avx512", 32)])
+@pytest.mark.parametrize(("target", "panel"), [("blocked8", 16), ("blocked16", 32)])
 def test_constants_are_packed_in_panels(target: str, panel: int):
     module = _product(ROWS, ROWS, ROWS, "nn.matmul", constant=True)
     optimize(module, target)
@@ -73,7 +73,7 @@ def test_constants_are_packed_in_panels(target: str, panel: int):
 def test_negative_what_is_made_at_run_time_is_not_packed_ahead():
     """The kernel packs it while it multiplies, at the same cost and without another buffer."""
     module = _product(ROWS, ROWS, ROWS, "nn.matmul")
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     (op,) = [op for op in module.walk() if isinstance(op, nn.MatmulOp)]
     assert layout_of(op.b.type).is_dense() and not layout_of(op.b.type).is_padded
 

@@ -57,7 +57,7 @@ def test_pad_policies_of_a_model_are_those_of_carried_options():
     )
     modelled = _program()
     register(test.TestOp, _blocked)
-    first, second = optimize(carried, "avx2"), optimize(modelled, "avx2")
+    first, second = optimize(carried, "blocked8"), optimize(modelled, "blocked8")
     assert first is not None and second is not None and first.cost == second.cost
     assert print_module(modelled) == print_module(carried)
     (op,) = [op for op in modelled.walk() if isinstance(op, test.TestOp)]
@@ -70,7 +70,7 @@ def test_negative_an_op_that_states_its_padding_is_taken_at_its_word():
     module = _program()
     register(test.TestOp, _blocked)
     register_pads(test.TestOp, PadBehaviour(lambda op, operand: (PadRead(1, 5.0),), lambda op: None))
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     (op,) = [op for op in module.walk() if isinstance(op, test.TestOp)]
     formats = [format_of(value.type) for value in (*op.operands, *op.results)]
     assert [None if fmt is None else fmt.pad for fmt in formats] == [5.0, 5.0, "undef"]
@@ -108,7 +108,7 @@ def test_options_of_models_are_checked(option: Any, message: str):
     register("test.op", my_model)
     start = r"^model .*my_model of test.op: options(\[1\] )?"
     with pytest.raises(PassError, match=start + message):
-        optimize(_program(), "avx2")
+        optimize(_program(), "blocked8")
 
 
 def _raises(op: Operation, candidates: Any, target: Any) -> list[LayoutOption]:
@@ -135,7 +135,7 @@ def _late(op: Operation, candidates: Any, target: Any) -> Iterator[LayoutOption]
 def test_a_model_that_fails_is_named_with_its_op(model: Any, message: str):
     register(test.TestOp, model)
     with pytest.raises(PassError, match=message):
-        optimize(_program(), "avx2")
+        optimize(_program(), "blocked8")
 
 
 def _behaviour(reads: Callable[[Operation, int], Any], leaves: Callable[[Operation], Any]) -> PadBehaviour:
@@ -165,7 +165,7 @@ def test_what_an_op_says_of_pads_is_checked(behaviour: PadBehaviour, message: st
     register(test.TestOp, _blocked)
     register_pads(test.TestOp, behaviour)
     with pytest.raises(PassError, match=message):
-        optimize(_program(), "avx2")
+        optimize(_program(), "blocked8")
 
 
 def test_negative_pads_that_must_hold_two_numbers_at_once():
@@ -178,7 +178,7 @@ def test_negative_pads_that_must_hold_two_numbers_at_once():
     register(test.TestOp, both)
     register_pads(test.TestOp, PadBehaviour(lambda op, k: (PadRead(1, 0.0), PadRead(3, 5.0))))
     module = _program()
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     (op,) = [op for op in module.walk() if isinstance(op, test.TestOp)]
     assert format_of(op.operands[0].type) == FMT
 
@@ -189,6 +189,6 @@ def test_in_place_options_of_models_ask_whether_the_operand_may_go():
 
     register(test.TestOp, in_place)
     module = _program()
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     (op,) = [op for op in module.walk() if isinstance(op, test.TestOp)]
     assert "layout.in_place" in op.attributes

@@ -209,7 +209,7 @@ def test_a_flattened_tensor_is_row_major_first() -> None:
         and not isinstance(op.input.owner, nn.ConstantOp)
         and cast_obstacle(layout_of(op.input.type), layout_of(op.result.type)) is not None
     ]
-    # Into the convolution, out of it; avx2 packs the weights of the product instead of the second.
+    # Into the convolution, out of it; blocked8 packs the weights of the product instead of the second.
     assert [len(shape_of(op.input)) for op in reorders] == [4, 4]
 
 

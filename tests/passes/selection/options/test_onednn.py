@@ -8,7 +8,6 @@ from layout_ir.algebra.format import Format
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
 from layout_ir.passes.selection.options import onednn, onednn_query
-from layout_ir.passes.selection.options.conv_kernels import ConvKernel
 from layout_ir.passes.selection.options.targets import find_target
 from layout_ir.passes.selection.translation.from_ir import build
 from tests.passes.selection.costs.priced_problems import EXAMPLES
@@ -38,18 +37,15 @@ def test_the_library_is_asked_once_per_shape(monkeypatch: pytest.MonkeyPatch) ->
 
 @asked
 def test_element_types_without_an_answer_follow_the_rule() -> None:
-    kernels = list(onednn.conv_kernels(conv_of(64, 64, dtype="f64")))
-    assert [(k.x, k.rate) for k in kernels] == [(LAST, 100), (PLAIN, 62)]
+    conv = conv_of(64, 64, dtype="f64")
+    assert list(onednn.conv_kernels(conv)) == list(find_target("avx2").conv_kernels(conv))
 
 
 def test_without_the_library_the_rule_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn_query, "unavailable", lambda: "it is not there")
     assert onednn.missing() == "oneDNN cannot be asked (it is not there): its rules for AVX2 are used"
-    blocks = {64: "Ohwi32o", 72: "Ohwi24o", 40: "Ohwi16o"}
-    for outputs, tag in blocks.items():
-        first, second = onednn.conv_kernels(conv_of(64, outputs))
-        assert first == ConvKernel(LAST, Format.from_tag(tag), LAST, 100)
-        assert second.x == PLAIN
+    for conv in (conv_of(64, 40), conv_of(3, 64, kernel=7), conv_of(32, 32, 32)):
+        assert list(onednn.conv_kernels(conv)) == list(find_target("avx2").conv_kernels(conv))
 
 
 def test_negative_where_it_is_there_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,15 +58,17 @@ def test_its_costs_are_the_prices_that_the_model_for_its_instructions_says(
     extension: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onednn_query, "vector_extension", lambda: extension)
-    onednn.shipped_prices.cache_clear()
-    try:
-        module = parse((EXAMPLES / "residual.mlir").read_text(encoding="utf-8"))
-        target = find_target("onednn")
-        named = load_costs(f"onednn-{extension}")
-        assert isinstance(named, MeasuredCosts)
+    module = parse((EXAMPLES / "residual.mlir").read_text(encoding="utf-8"))
+    named = load_costs(f"onednn-{extension}")
+    assert isinstance(named, MeasuredCosts)
+    for target in (find_target("onednn"), find_target(extension)):
         assert build(module, target).problem == build(module, target, named).problem
-    finally:
-        onednn.shipped_prices.cache_clear()
+
+
+def test_negative_other_instructions_have_other_prices() -> None:
+    module = parse((EXAMPLES / "residual.mlir").read_text(encoding="utf-8"))
+    target = find_target("avx2")
+    assert build(module, target).problem != build(module, target, load_costs("onednn-avx512")).problem
 
 
 def test_negative_without_the_library_its_instructions_are_avx2(monkeypatch: pytest.MonkeyPatch) -> None:

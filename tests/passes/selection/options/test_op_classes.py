@@ -13,7 +13,7 @@ ANY = "tensor<1x16x8x8xf32, #layout.any>"
 
 
 def _classes(text: str) -> list[int | None]:
-    op_classes = OpClasses(target_named("avx2"))
+    op_classes = OpClasses(target_named("blocked8"))
     found: list[int | None] = []
     for op in parse(text).walk():
         if isinstance(op, nn.NNOp):
@@ -71,5 +71,5 @@ def test_equal_types_have_one_number_and_negative_names_of_dims_tell_them_apart(
         ("#layout.tag<nhwc>", "#layout.tag<nhwc>", "#layout.format<(a, b, c, d) : [a, c, d, b]>"),
     )
     assert named is not again and named == others
-    op_classes = OpClasses(target_named("avx2"))
+    op_classes = OpClasses(target_named("blocked8"))
     assert op_classes.attribute(named) == op_classes.attribute(again) != op_classes.attribute(others)

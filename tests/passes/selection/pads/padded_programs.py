@@ -36,5 +36,5 @@ def selected(body: str, result: str = "%y", costs: object = None) -> tuple[Selec
         else costs,
         "test",
     )
-    selection = build(parse(text), target_named("avx2"), table)
+    selection = build(parse(text), target_named("blocked8"), table)
     return selection, solve_program(selection).cost

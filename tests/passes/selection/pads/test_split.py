@@ -111,7 +111,7 @@ def test_a_fill_with_the_neutral_element_instead_of_a_reorder(op: str, pad: str)
       %y = layout.reorder %a : tensor<{shape}xf32, #layout.any> -> tensor<{shape}xf32, #layout.tag<nChw8c>>
       func.return %y : tensor<{shape}xf32, #layout.tag<nChw8c>>
     }}""")
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     module.verify()
     moves = [op for op in module.walk() if isinstance(op, ReorderOp | FillPadsOp)]
     assert [type(move) for move in moves] == [FillPadsOp]

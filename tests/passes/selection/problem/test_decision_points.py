@@ -43,7 +43,7 @@ func.func @f(%x : {T}) -> {T} {{
     with pytest.raises(
         PassError, match=f"layout.options on {op}, whose tensors have the layouts of the ops around it"
     ):
-        propagate(module, "avx2")
+        propagate(module, "blocked8")
 
 
 # Regions and branches -----------------------------------------------------------------------------------------------
@@ -102,13 +102,13 @@ def _inside(module: ModuleOp) -> list[str]:
 
 def test_links_carry_a_layout_through_a_region():
     module = _mapped("my.map")
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     assert _inside(module) == ["nChw8c"] * 4
 
 
 def test_negative_what_crosses_a_region_that_nobody_knows_is_row_major():
     module = _mapped("my.other")
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     assert _inside(module) == ["nchw"] * 4
 
 
@@ -124,7 +124,7 @@ func.func @main(%x : {OPEN}, %w : {CONV}, %p : i1) -> {OPEN} {{
   %r = nn.conv %z, %w pads = [1, 1, 1, 1] : ({OPEN}, {CONV}) -> {OPEN}
   func.return %r : {OPEN}
 }}""")
-    optimize(module, "avx2")
+    optimize(module, "blocked8")
     module.verify()
     (function,) = [op for op in module.walk() if isinstance(op, FuncOp)]
     arguments = [block.args[0] for block in list(function.body.blocks)[1:]]

@@ -81,7 +81,7 @@ func.func private @f(%x : {T}) -> {T} {{
   %f = nn.relu %x {{{kind}}} : {T}
   func.return %f : {T}
 }}""")
-    propagate(module, "avx2")
+    propagate(module, "blocked8")
     moves = [op for op in module.walk() if isinstance(op, ReorderOp) and op.source_type != op.result_type]
     assert [op.parent_op() for op in moves] == [module.body.block.first_op]
 
@@ -94,7 +94,7 @@ func.func @main(%x : {T}) -> {T} {{
   func.return %r : {T}
 }}""")
     assert _weights(module) == {"c": MOST_RUNS}
-    solution = propagate(module, "avx2")
+    solution = propagate(module, "blocked8")
     assert solution is not None and solution.bound is None and solution.omitted
 
 

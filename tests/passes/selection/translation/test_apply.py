@@ -75,7 +75,7 @@ def _option(takes: str, makes: str) -> str:
 
 def test_uses_that_need_the_same_share_one_reorder():
     module = parse(_reader("nhwc", "nChw8c", "nhwc", "nchw", "nhwc"))
-    selection = build(module, target_named("avx2"))
+    selection = build(module, target_named("blocked8"))
     choices = (0,) * len(selection.decisions)
     apply(module, selection, choices)
     module.verify()
@@ -84,7 +84,7 @@ def test_uses_that_need_the_same_share_one_reorder():
 
 def test_negative_without_sharing_every_use_has_its_own():
     module = parse(_reader("nhwc", "nChw8c", "nhwc", "nchw", "nhwc"))
-    selection = build(module, target_named("avx2"))
+    selection = build(module, target_named("blocked8"))
     apply(module, selection, (0,) * len(selection.decisions), share=False)
     module.verify()
     assert _count(module, ReorderOp) >= 4
@@ -96,7 +96,7 @@ def test_reorders_put_in_are_those_of_the_trees(seed: int):
     rng = random.Random(seed)
     tags = [rng.choice(["nchw", "nhwc", "nChw8c", "nChw16c", "chwn"]) for _ in range(6)]
     module = parse(_reader(*tags))
-    selection = build(module, target_named("avx2"))
+    selection = build(module, target_named("blocked8"))
     choices = (0,) * len(selection.decisions)
     edges = [
         edge
@@ -120,7 +120,7 @@ def test_the_buffers_that_the_chosen_option_shares_are_named(over: str):
       %x = "test.op"() {{layout.options = [{_option("", "nchw")}]}} : () -> {ANY}
       %y = "test.op"(%x) {{layout.options = [{", ".join(both)}]}} : ({ANY}) -> {ANY}
       func.return }}""")
-    selection = build(module, target_named("avx2"))
+    selection = build(module, target_named("blocked8"))
     apply(module, selection, (0,) * len(selection.decisions))
     first, second = (op.attributes.get(IN_PLACE) for op in module.walk() if op.name == "test.op")
     assert first is None and (second is not None) == (over == "nchw")

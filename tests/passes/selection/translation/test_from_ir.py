@@ -77,7 +77,7 @@ def _work(blocks: int, patch: pytest.MonkeyPatch) -> Counter[str]:
         (Format, "bind"),
     ):
         counted(where, name)
-    propagate(module, "avx2")
+    propagate(module, "blocked8")
     patch.undo()
     return work
 
@@ -95,7 +95,7 @@ def test_a_value_of_very_many_uses_is_read_as_often_as_it_has_uses(monkeypatch: 
     monkeypatch.setattr(Problem, "uses", lambda self: [_Counted(own) for own in inner(self)])  # pyright: ignore
     read: list[int] = []
     for blocks in (50, 200):
-        problem = build(_chain(blocks), target_named("avx2")).problem
+        problem = build(_chain(blocks), target_named("blocked8")).problem
         assert max(len(uses) for uses in inner(problem)) == blocks
         _Counted.read = 0
         solve_exact(problem)
@@ -105,16 +105,16 @@ def test_a_value_of_very_many_uses_is_read_as_often_as_it_has_uses(monkeypatch: 
 
 def test_a_choice_that_is_not_proven_is_said_to_be_so():
     with collect() as found:
-        LayoutPropagatePass(target="avx2", time_limit=0.0).apply(Context(), _chain(6))
+        LayoutPropagatePass(target="blocked8", time_limit=0.0).apply(Context(), _chain(6))
     assert [d.severity for d in found] == [Severity.REMARK]
     assert "may not be the cheapest" in found[0].message
     with collect() as found:
-        LayoutPropagatePass(target="avx2").apply(Context(), _chain(6))
+        LayoutPropagatePass(target="blocked8").apply(Context(), _chain(6))
     assert not found
 
 
 def test_problem_of_equal_ops_shares_what_is_equal():
-    selection = build(_chain(6), target_named("avx2"))
+    selection = build(_chain(6), target_named("blocked8"))
     convs = [node.choices for node, place in zip(selection.problem.ops, selection.decisions, strict=True)
              if isinstance(place.point.op, nn.ConvOp)]  # fmt: skip
     # The first one reads the argument.
@@ -132,7 +132,7 @@ def test_formats_keep_the_names_they_were_given():
   func.return %1 : {type}
 }}
 """
-    selection = build(parse(text), target_named("avx2"))
+    selection = build(parse(text), target_named("blocked8"))
     named = [
         own[0].names
         for value, own in zip(selection.values, selection.formats, strict=True)
@@ -150,7 +150,7 @@ def test_negative_models_of_others_are_asked_for_every_op():
 
     with models.MODELS.isolated():
         models.register(nn.ReluOp, model)
-        build(_chain(5), target_named("avx2"))
+        build(_chain(5), target_named("blocked8"))
     assert len(set(asked)) == 5
 
 
@@ -176,7 +176,7 @@ def _many(options: int) -> str:
 
 @pytest.mark.parametrize("options", [2, 13, 16, 40, 98])
 def test_every_option_that_an_op_carries_takes_part(options: int):
-    solution = propagate(parse(_many(options)), "avx2")
+    solution = propagate(parse(_many(options)), "blocked8")
     assert solution is not None and solution.is_optimal
     assert solution.cost == 100 - (options - 1) + 5
 
@@ -186,7 +186,7 @@ def test_formats_that_are_asked_for_take_part_beyond_the_limit_of_derived_ones(
 ):
     monkeypatch.setattr(building, "DERIVED_LIMIT", 3)
     with collect() as found:
-        solution = propagate(parse(_many(40)), "avx2")
+        solution = propagate(parse(_many(40)), "blocked8")
     assert solution is not None and solution.is_optimal and solution.cost == 66
     assert not found
 
@@ -196,17 +196,17 @@ def test_negative_where_derived_formats_are_left_out_nothing_is_proven(
 ):
     """The relu knows the formats only from its neighbours."""
     text = _many(20).replace('"test.op"(%a)', f'%r = nn.relu %a : {ANY}\n  "test.op"(%r)')
-    best = propagate(parse(text), "avx2")
+    best = propagate(parse(text), "blocked8")
     assert best is not None and best.is_optimal
     monkeypatch.setattr(building, "DERIVED_LIMIT", 3)
     proof = tmp_path / "proof.json"
     module = parse(text)
     with collect() as found:
-        LayoutPropagatePass(target="avx2", report=str(proof)).apply(Context(), module)
+        LayoutPropagatePass(target="blocked8", report=str(proof)).apply(Context(), module)
     module.verify()
     assert found and all("take no part in the choice" in d.message for d in found)
     assert {d.severity for d in found} == {Severity.REMARK}
-    solution = propagate(parse(text), "avx2")
+    solution = propagate(parse(text), "blocked8")
     assert solution is not None and solution.bound is None and solution.omitted and not solution.is_optimal
     assert solution.cost >= best.cost
     assert not verify(json.loads(proof.read_text())).is_optimal
@@ -227,10 +227,10 @@ def test_negative_blocks_that_run_too_often_leave_nothing_proven():
   func.return %y : {ANY}
 }}"""
     with collect() as found:
-        solution = propagate(parse(loop), "avx2")
+        solution = propagate(parse(loop), "blocked8")
     assert solution is not None and solution.bound is None
     assert any("runs 10000000000 times and is counted as 16777216" in d.message for d in found)
-    few = propagate(parse(loop.replace("100000", "1000")), "avx2")
+    few = propagate(parse(loop.replace("100000", "1000")), "blocked8")
     assert few is not None and few.is_optimal
 
 
@@ -250,5 +250,5 @@ def test_formats_derived_in_a_loop_end():
   }}
   func.return
 }}"""
-    solution = propagate(parse(text), "avx2")
+    solution = propagate(parse(text), "blocked8")
     assert solution is not None

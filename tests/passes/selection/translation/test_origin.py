@@ -30,22 +30,22 @@ def _program(channels: int = 16) -> ModuleOp:
 
 
 def _certificate(module: ModuleOp) -> dict[str, Any]:
-    _, certificate = certify_program(build(module, target_named("avx2")), None, {})
+    _, certificate = certify_program(build(module, target_named("blocked8")), None, {})
     return json.loads(json.dumps(certificate))
 
 
 def test_the_certificate_of_a_program_is_its_own():
-    check_problem(_certificate(_program()), _program(), "avx2", None)
+    check_problem(_certificate(_program()), _program(), "blocked8", None)
 
 
 def test_a_program_where_nothing_is_open_has_the_empty_problem():
     closed = parse("func.func @f(%x : tensor<4xf32>) { func.return }")
-    check_problem({"problem": {"ops": [], "values": []}}, closed, "avx2", None)
+    check_problem({"problem": {"ops": [], "values": []}}, closed, "blocked8", None)
 
 
 def test_negative_a_program_of_other_shapes():
     with pytest.raises(LayoutError, match="other options, costs or uses"):
-        check_problem(_certificate(_program()), _program(channels=24), "avx2", None)
+        check_problem(_certificate(_program()), _program(channels=24), "blocked8", None)
 
 
 def test_negative_a_program_of_more_ops():
@@ -56,7 +56,7 @@ def test_negative_a_program_of_more_ops():
   func.return %2 : {ANY}
 }}""")
     with pytest.raises(LayoutError, match=r"has \d+ ops, that of the certificate \d+"):
-        check_problem(_certificate(_program()), longer, "avx2", None)
+        check_problem(_certificate(_program()), longer, "blocked8", None)
 
 
 def test_negative_another_cost_model():
@@ -64,7 +64,7 @@ def test_negative_another_cost_model():
         {"op": [{"name": "nn.relu", "ins": ["nchw"], "outs": ["nchw"], "cost": 12345}]}, "test"
     )
     with pytest.raises(LayoutError, match="has other options, costs or uses"):
-        check_problem(_certificate(_program()), _program(), "avx2", costs)
+        check_problem(_certificate(_program()), _program(), "blocked8", costs)
 
 
 @pytest.mark.parametrize("part", ["ops", "values"])
@@ -72,7 +72,7 @@ def test_negative_a_changed_weight_is_named(part: str):
     certificate = _certificate(_program())
     certificate["problem"][part][1]["weight"] += 1
     with pytest.raises(LayoutError, match=f"{part[:-1]} 1 has other"):
-        check_problem(certificate, _program(), "avx2", None)
+        check_problem(certificate, _program(), "blocked8", None)
 
 
 def test_text_is_that_of_the_program_without_its_certificate():
@@ -100,10 +100,10 @@ def test_numbers_of_large_constants_are_left_out_and_negative_those_of_small_one
 
 def test_origin_names_the_table_and_the_program_where_it_has_one():
     costs = parse_costs({}, "mine.json")
-    assert origin_of("avx2", costs, "text", "some-pass") == {
-        "target": "avx2",
+    assert origin_of("blocked8", costs, "text", "some-pass") == {
+        "target": "blocked8",
         "costs": costs.source,
         "pass": "some-pass",
         "program": "text",
     }
-    assert origin_of("avx2", None, None, "some-pass") == {"target": "avx2", "costs": None}
+    assert origin_of("blocked8", None, None, "some-pass") == {"target": "blocked8", "costs": None}

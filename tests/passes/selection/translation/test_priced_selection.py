@@ -10,7 +10,12 @@ from layout_ir.selection.solver.selection_problem import evaluate
 from layout_ir.selection.solver.solve import solve
 from tests.passes.selection.costs.priced_problems import SOURCE, Truth, priced
 
-PROGRAMS = [("residual", "avx2"), ("residual", "avx512"), ("unet", "avx2"), ("attention", "avx512")]
+PROGRAMS = [
+    ("residual", "blocked8"),
+    ("residual", "blocked16"),
+    ("unet", "blocked8"),
+    ("attention", "blocked16"),
+]
 
 
 @pytest.mark.parametrize(("name", "target"), PROGRAMS)

@@ -29,23 +29,23 @@ CHAIN = f"""func.func @f(%x : tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32> {{
 
 
 def _selection() -> Selection:
-    return build(parse(CHAIN), target_named("avx2"))
+    return build(parse(CHAIN), target_named("blocked8"))
 
 
 def test_solution_is_the_optimum_and_its_certificate_proves_it():
     selection = _selection()
     solution = solve_program(selection)
-    certified, certificate = certify_program(selection, None, {"target": "avx2"})
+    certified, certificate = certify_program(selection, None, {"target": "blocked8"})
     assert solution == certified and solution.cost == solution.bound == brute_force(selection.problem)
     verdict = verify(certificate)
     assert verdict.is_optimal and verdict.bound == solution.bound
-    assert certificate["origin"] == {"target": "avx2"} and "omitted" not in certificate
+    assert certificate["origin"] == {"target": "blocked8"} and "omitted" not in certificate
 
 
 @pytest.mark.parametrize("solver", ["greedy", "naive"])
 def test_negative_other_solvers_prove_nothing(solver: str):
     module, _ = random_program(3, 6)
-    selection = build(module, target_named("avx2"))
+    selection = build(module, target_named("blocked8"))
     solution = solve_program(selection, solver)
     assert solution.bound is None and not solution.is_optimal
     assert solution.cost == evaluate(selection.problem, solution.choices) >= solve_program(selection).cost
@@ -88,7 +88,7 @@ def test_negative_options_that_do_not_meet_are_named_on_both_sides(monkeypatch: 
           %0 = "test.op"() {{{made}}} : () -> {ANY}
           "test.op"(%0) {{{taken}}} : ({ANY}) -> ()
           func.return }}"""),
-        target_named("avx2"),
+        target_named("blocked8"),
     )
     assert solve_program(selection).is_optimal
     apart = ValueNode(((0, FORBIDDEN), (FORBIDDEN, 0)))

@@ -33,7 +33,7 @@ def _op(text: str, *types: str) -> Operation:
 def _formats(options: Options, op: Operation, *texts: str) -> set[Format]:
     """The Formats of results among the options, where all tensors of the rank are offered in `texts`."""
     given = [Format.of(text) for text in texts]
-    target = target_named("avx2")
+    target = target_named("blocked8")
     found = list(options(op, lambda value: given, target))
     assert all(option.cost >= 0 for option in found)
     return {option.outs[0] for option in found}
@@ -78,7 +78,7 @@ def test_negative_slices_within_blocks_are_not(offset: int, size: int, step: int
 def test_a_reshape_runs_where_the_algebra_has_an_image_and_costs_nothing():
     text = "%r = tensor.collapse_shape %0 [[0, 1], [2]] : tensor<2x3x4xf32> into tensor<6x4xf32>"
     op = _op(text, "2x3x4xf32")
-    target = target_named("avx2")
+    target = target_named("blocked8")
     for fmt in map(Format.of, ("(a, b, c) : [a, b, c]", "(a, b, c) : [c, a, b]", "(a, b, c) : [b, a, c]")):
         candidates: Candidates = lambda value, fmt=fmt: (fmt,) if value is op.operands[0] else ()  # noqa: E731
         options = list(reshape_options(op, candidates, target))

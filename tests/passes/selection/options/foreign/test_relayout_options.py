@@ -42,7 +42,7 @@ def _options(op: RelayoutOp, *given: str) -> dict[tuple[Format, Format], int]:
     def candidates(value: Any) -> list[Format]:
         return [fmt for fmt in formats if fmt.rank == len(value.type.get_shape())]
 
-    found = relayout_options(op, candidates, target_named("avx2"))
+    found = relayout_options(op, candidates, target_named("blocked8"))
     return {(option.ins[0], option.outs[0]): option.cost for option in found if option.ins[0] is not None}
 
 
@@ -123,7 +123,7 @@ def _tiles(element: str, inside: Any, pads: Any) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("target", ["avx2", "channels-last"])
+@pytest.mark.parametrize("target", ["blocked8", "channels-last"])
 @pytest.mark.parametrize("name", BODIES)
 def test_pads_of_tiles_end_no_program_and_reach_no_element(name: str, target: str, packed: bool):
     element, _, compute = BODIES[name]
@@ -142,7 +142,7 @@ def test_pads_of_tiles_end_no_program_and_reach_no_element(name: str, target: st
 def test_a_hundred_by_ones_prints_a_hundred_everywhere():
     module = parse_program(_unary("divsi", packed=False), "program.mlir")
     li.open_layouts(module)
-    li.optimize(module, "avx2")
+    li.optimize(module, "blocked8")
     (got,) = li.run(module, [_tiles("i32", 1, 0)], entry="f", reorders="reference")
     np.testing.assert_array_equal(got, np.full((60, 8), 100))
 
@@ -166,7 +166,7 @@ func.func @f(%p : tensor<2x8x32xf32>) -> tensor<8xf32> {{
         "program.mlir",
     )
     li.open_layouts(module)
-    li.optimize(module, "avx2")
+    li.optimize(module, "blocked8")
     rows = -1.0 - np.arange(60 * 8, dtype=np.float32).reshape(60, 8)
     (got,) = li.run(module, [_tiles("f32", rows, worst)], entry="f", reorders="reference")
     want = {"maximumf": rows.max(0), "minimumf": rows.min(0), "addf": rows.sum(0)}[reduction]
@@ -187,7 +187,7 @@ func.func @f(%p : tensor<2x8x32xf32>) -> tensor<2x8x32xf32> {
         "program.mlir",
     )
     li.open_layouts(module)
-    solution = li.optimize(module, "avx2")
+    solution = li.optimize(module, "blocked8")
     assert solution is not None
     assert not any(isinstance(op, ReorderOp) for op in module.walk())
     tiled = Format.of("(a, b) : [a, b, a:32]")

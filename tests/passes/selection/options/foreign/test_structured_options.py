@@ -26,7 +26,7 @@ from tests.programs import parse
 
 def _offered(op: Operation, value: SSAValue, fmt: Format) -> Iterator[LayoutOption]:
     """The options of `op` when `value` is offered in `fmt`, and nothing else in anything."""
-    yield from options_of(op, lambda v: (fmt,) if v is value else (), target_named("avx2"))
+    yield from options_of(op, lambda v: (fmt,) if v is value else (), target_named("blocked8"))
 
 
 def _outs(op: Operation, tag: str, operand: int) -> set[Format]:
@@ -79,7 +79,7 @@ def test_negative_one_type_divides_no_integers_on_pads():
     op = blocked_op("%r = arith.divsi %0, %1 : TYPE", "zero", 2, "i32")
     blocked = format_of(op.operands[0].type)
     assert blocked is not None
-    options = list(options_of(op, lambda value: (blocked,), target_named("avx2")))
+    options = list(options_of(op, lambda value: (blocked,), target_named("blocked8")))
     assert options and all(option.outs[0].blocks() == (1, 1, 1, 1) for option in options)
 
 
@@ -93,7 +93,7 @@ func.func @main(%x : !B) -> tensor<1x17x5x4xi32> {
   func.return %o : tensor<1x17x5x4xi32>
 }""")
     with pytest.raises(PassError, match=r"arith.divsi needs 1 in the pads of operand 1, which its type"):
-        optimize(module, "avx2")
+        optimize(module, "blocked8")
 
 
 def test_ops_on_whole_tensors_take_all_of_them_in_one_layout():
@@ -110,7 +110,7 @@ func.func @main(%x : !L, %z : !C) -> !C {
   %y = layout.reorder %d : !T -> !C
   func.return %y : !C
 }""")
-    selection = build(module, target_named("avx2"))
+    selection = build(module, target_named("blocked8"))
     solution = solve_program(selection)
     free = tuple(replace(op, weight=0) for op in selection.problem.ops)
     paid = evaluate(replace(selection.problem, ops=free), solution.choices)
