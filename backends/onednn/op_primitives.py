@@ -261,7 +261,7 @@ def _deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
 def _disjoint_deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
     """As a product, where windows lie side by side and channels last: each element becomes a window of its own.
 
-    Of rows h and columns w, (n h, 1, w, c) times (1, kh, c, kw o) is (n h, kh, w, kw o), which is the result as it lies.
+    Of rows h and columns w, (n h, 1, w, c) times (1, kh, c, kw o) is (n h, kh, w, kw o): the result as it lies.
     """
     rank = len(op.strides)
     constant = values.constant(op.w)

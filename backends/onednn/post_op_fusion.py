@@ -50,9 +50,9 @@ _SMALL = 4096
 and NumPy takes some ten microseconds for any op."""
 
 _SLOW_POST_OPS = (nn.SwishOp,)
-"""Functions that the library computes so slowly that a compiled loop over what lies in the caches is faster. Measured on
-a Zen 4, ns per element: swish as a post-op of convolutions 0.54, by a loop in place 0.25; sigmoid 0.36 and 0.25; hard
-swish 0.05 and 0.08."""
+"""Functions that the library computes so slowly that a compiled loop over what lies in the caches is faster. Measured
+on a Zen 4, ns per element: swish as a post-op of convolutions 0.54, by a loop in place 0.25; sigmoid 0.36 and 0.25;
+hard swish 0.05 and 0.08."""
 
 _BIAS = 4
 """Where the request for a convolution has its bias."""
@@ -96,7 +96,7 @@ def _is_faster_by_itself(op: nn.ElementwiseOp, group: Group, result: Layout) -> 
     """Whether a loop computes `op` in less time than a primitive takes longer with it as a post-op: functions that the
     library is slow at, on results large enough for a step of their own, which the last cache still holds."""
     assert group.primitive is not None
-    is_large = _SMALL <= result.nelems and result.nbytes("f32") <= host().l3
+    is_large = result.nelems >= _SMALL and result.nbytes("f32") <= host().l3
     is_plain = dtype_of(op.result.type) == "f32" and not group.primitive.quantization
     return isinstance(op, _SLOW_POST_OPS) and is_large and is_plain
 

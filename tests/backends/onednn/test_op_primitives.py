@@ -113,8 +113,9 @@ def test_disjoint_windows_over_one_or_three_dims(shape: tuple[int, ...], kernel:
 
 @pytest.mark.parametrize(
     "attributes",
-    [{"strides": (2, 2), "pads": (0, 1, 0, 0)}, {"strides": (3, 3)}, {"strides": (2, 1)}, {"strides": (2, 2), "group": 2},
-     {"strides": (2, 2), "output_padding": (1, 0)}, {"strides": (2, 2), "dilations": (2, 2)}],
+    [{"strides": (2, 2), "pads": (0, 1, 0, 0)}, {"strides": (3, 3)}, {"strides": (2, 1)},
+     {"strides": (2, 2), "group": 2}, {"strides": (2, 2), "output_padding": (1, 0)},
+     {"strides": (2, 2), "dilations": (2, 2)}],
 )  # fmt: skip
 def test_negative_windows_that_are_no_product(attributes: dict[str, Any]):
     program = Program((2, 8, 5, 4))
