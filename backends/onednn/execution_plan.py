@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.parts import part_offset
 from layout_ir.backends.llvm import Reorder, compile_reorder
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn import op_primitives
@@ -19,7 +20,7 @@ from layout_ir.backends.onednn.loop_fusion import join_loops
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_loops import OpLoop, loop_of
 from layout_ir.backends.onednn.op_primitives import Operand, Values
-from layout_ir.backends.onednn.placement import Part, part_of_slice, part_offset, parts_of_concats, sharing
+from layout_ir.backends.onednn.placement import Part, part_of_slice, parts_of_concats, sharing
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
     ExecutionPlan,

@@ -14,16 +14,15 @@ are followed to the buffer in which they all lie.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.parts import part_offset
 from layout_ir.backends.onednn.op_primitives import Values
 from layout_ir.backends.onednn.post_op_fusion import VIEWS
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
-from layout_ir.errors import LayoutError
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +66,6 @@ def part_of_slice(op: Operation, values: Values) -> Part | None:
     source = op.operands[0]
     offset = part_offset(values.layout(source), values.layout(op.result), op.starts)
     return None if offset is None else Part(source, offset)
-
-
-def part_offset(whole: Layout, part: Layout, starts: Sequence[int]) -> int | None:
-    """By how many elements the part of `whole` that begins at `starts` lies behind a tensor of layout `part`.
-
-    None where its elements do not lie like those of such a tensor, or one of both has pads.
-    """
-    if whole.is_padded or part.is_padded or not part.nelems:
-        return None
-    try:
-        seen = whole.slice(tuple(starts), part.shape)
-    except LayoutError:
-        return None
-    same = replace(seen, offset=0).same_map(replace(part, offset=0))
-    return seen.offset - part.offset if same else None
 
 
 def _is_computed(value: SSAValue) -> bool:

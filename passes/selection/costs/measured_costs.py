@@ -19,6 +19,7 @@ from layout_ir.diagnostics import name_of_op
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import COST_LIMIT, CostModel
+from layout_ir.passes.selection.costs.moved_share import moved_share
 from layout_ir.passes.selection.costs.price_keys import PriceKey, op_key, reorder_key
 from layout_ir.passes.selection.costs.price_table import Price, PriceSource
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
@@ -107,8 +108,11 @@ class MeasuredCosts(CostModel):
                 return price.ns if origin is Origin.MEASURED else price.low
 
     def for_op(self, op: Operation, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
-        """The price of running `op` as `option`, in nanoseconds."""
-        return self._cost(op_key(op, option), self.base.op(name_of_op(op), option, shapes))
+        """The price of running `op` as `option`, in nanoseconds; of concats and slices, for what they move."""
+        share = moved_share(op, option)
+        if not share:
+            return 0
+        return int(share * self._cost(op_key(op, option), self.base.op(name_of_op(op), option, shapes)))
 
     def op(self, name: str, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
         """What the base says, for who does not say which op it is."""

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from layout_ir.dialects import nn
 from layout_ir.dialects.layout import format_of, is_tensor
 from layout_ir.interfaces import OPTIONS
+from layout_ir.passes.selection.costs.moved_share import concats_of
 from layout_ir.passes.selection.costs.price_keys import kind_of_constant
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.models import is_local
@@ -22,7 +24,7 @@ class OpClasses:
     """Numbers for attributes, equal for equal ones, and for ops that are alike."""
 
     def __init__(self, target: Target, *, tells_constants: bool = False):
-        """`tells_constants`: ops are alike only where the same operands are constants."""
+        """`tells_constants`: ops are alike only where the same operands are constants, and joined as often."""
         self.target = target
         self.tells_constants = tells_constants
         self._attributes: dict[object, int] = {}
@@ -56,7 +58,8 @@ class OpClasses:
         said = [(name, number(given)) for name, given in op.attributes.items()]
         said += [(name, number(given)) for name, given in op.properties.items()]
         known = tuple([kind_of_constant(value) for value in values]) if self.tells_constants else ()
-        key = cls, tuple(said), tuple([number(value.type) for value in values]), positions, known
+        joined = tuple(map(concats_of, op.operands)) if known and cls is nn.ConcatOp else ()
+        key = cls, tuple(said), tuple([number(value.type) for value in values]), positions, known, joined
         return self._classes.setdefault(key, len(self._classes))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from xdsl.ir import Operation
 
@@ -19,6 +20,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.measured_costs import End, MeasuredCosts, Origin
+from layout_ir.passes.selection.costs.moved_share import moved_share
 from layout_ir.passes.selection.costs.price_keys import PriceKey, op_key, reorder_key
 from layout_ir.passes.selection.costs.price_table import Price
 from layout_ir.passes.selection.options.tensor_formats import shape_of
@@ -56,10 +58,12 @@ Questions = dict[PriceKey, Question]
 
 @dataclass(frozen=True, slots=True)
 class _Priced:
-    """A number of the problem: its key, and the built-in cost that holds where nothing is known of it."""
+    """A number of the problem: its key, the built-in cost that holds where nothing is known of it, and the share of the
+    price that is paid."""
 
     key: PriceKey
     otherwise: int
+    share: Fraction = Fraction(1)
 
 
 class PricedSelection:
@@ -85,11 +89,12 @@ class PricedSelection:
         shapes = [shape_of(self.selection.values[v]) for v in (*node.operands, *node.results)]
         for option in decision.options:
             key = None if decision.point.is_equality else op_key(op, option)
-            if key is None:
+            share = moved_share(op, option)
+            if key is None or not share:
                 yield None
                 continue
             self.questions.setdefault(key, OpQuestion(op, option))
-            yield self._priced(key, self.costs.base.op(name_of_op(op), option, shapes))
+            yield self._priced(key, self.costs.base.op(name_of_op(op), option, shapes), share)
 
     def _arcs_of(self, number: int) -> dict[tuple[int, int], _Priced]:
         value, node = self.selection.values[number], self.selection.problem.values[number]
@@ -119,9 +124,9 @@ class PricedSelection:
                 cost = base.fill(destination, dtype) if fills else base.reorder(source, destination, dtype)
                 yield (f, g), self._priced(key, cost)
 
-    def _priced(self, key: PriceKey, otherwise: int) -> _Priced:
+    def _priced(self, key: PriceKey, otherwise: int, share: Fraction = Fraction(1)) -> _Priced:
         self._otherwise.setdefault(key, otherwise)
-        return _Priced(key, otherwise)
+        return _Priced(key, otherwise, share)
 
     def price(self, key: PriceKey) -> Price:
         """The price of a question with its interval, wherever it comes from."""
@@ -129,7 +134,7 @@ class PricedSelection:
 
     def cost(self, priced: _Priced, end: End) -> int:
         """The number at an end of its interval."""
-        return self.costs.at_end(priced.key, priced.otherwise, end)
+        return int(priced.share * self.costs.at_end(priced.key, priced.otherwise, end))
 
     def problem_at(self, end: End, chosen: Sequence[int] | None = None) -> Problem:
         """The problem with its prices at one end of their intervals; those that the choice `chosen` rests on, each

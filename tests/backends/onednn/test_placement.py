@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.algebra.format import Format
-from layout_ir.backends.onednn.placement import part_offset
 from layout_ir.dialects import nn
 from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
 
@@ -95,17 +93,6 @@ def test_a_slice_is_read_where_it_lies():
     y = program.add(nn.ConcatOp, convolution(program, halves[0], 1, "nchw"), halves[1], axis=1, format="nchw")
     executable = compare(program.module(y), numbers((1, 32, 6, 5)))
     assert "nn.slice" not in ran(executable, numbers((1, 32, 6, 5)))
-
-
-def test_the_offset_of_a_part_is_that_of_its_first_element():
-    whole = Format.from_tag("nChw8c").bind((1, 48, 3, 2))
-    part = Format.from_tag("nChw8c").bind((1, 16, 3, 2))
-    assert part_offset(whole, part, (0, 32, 0, 0)) == 32 * 6
-    assert part_offset(whole, part, (0, 4, 0, 0)) is None  # not whole blocks
-    assert part_offset(whole, Format.from_tag("nchw").bind(part.shape), (0, 0, 0, 0)) is None
-    last = Format.from_tag("nhwc")
-    assert part_offset(last.bind((1, 8, 3, 2)), last.bind((1, 4, 3, 2)), (0, 4, 0, 0)) is None
-    assert part_offset(last.bind((1, 8, 3, 2)), last.bind((1, 8, 1, 2)), (0, 0, 2, 0)) == 2 * 2 * 8
 
 
 def test_results_that_are_parts_of_each_other_are_arrays_of_their_own():

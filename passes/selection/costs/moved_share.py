@@ -1,0 +1,63 @@
+"""How much of a concat or a slice is moved when the program is executed: what is laid out like a part of the whole is
+written or read where it lies (`backends/onednn/placement.py`), so that this costs nothing.
+
+A value can be written into one concat. Where several take it, it is written into one and moved into the others, so each
+of n is said to move an (n - 1)-th of n parts of it: the sum over all of them is right, whichever it is.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from layout_ir.algebra.parts import part_offset
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import ViewOp, dtype_of
+from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.errors import LayoutError
+from layout_ir.interfaces import LayoutOption
+
+
+def concats_of(value: SSAValue) -> int:
+    """How many operands of concats the value is; 0 where no op writes it, so that it is moved into each."""
+    if not isinstance(value.owner, Operation) or isinstance(value.owner, nn.ConstantOp | nn.SliceOp | ViewOp):
+        return 0
+    return sum(isinstance(use.operation, nn.ConcatOp) for use in value.uses)
+
+
+def moved_share(op: Operation, option: LayoutOption) -> Fraction:
+    """The part of the elements of a concat or a slice that is moved in these Formats; 1 for other ops."""
+    try:
+        if isinstance(op, nn.SliceOp):
+            return _of_slice(op, option)
+        if isinstance(op, nn.ConcatOp):
+            return _of_concat(op, option)
+    except LayoutError:  # a Format that does not fit the shape
+        pass
+    return Fraction(1)
+
+
+def _of_slice(op: nn.SliceOp, option: LayoutOption) -> Fraction:
+    (source,), (made,) = option.ins, option.outs
+    if source is None or any(step != 1 for step in op.steps):
+        return Fraction(1)
+    whole, part = source.bind(shape_of(op.operands[0])), made.bind(shape_of(op.results[0]))
+    return Fraction(int(part_offset(whole, part, op.starts) is None))
+
+
+def _of_concat(op: nn.ConcatOp, option: LayoutOption) -> Fraction:
+    (made,), result = option.outs, op.results[0]
+    whole, elements = made.bind(shape_of(result)), prod(shape_of(result))
+    if not elements or dtype_of(result.type) != dtype_of(op.operands[0].type):
+        return Fraction(1)
+    moved, start = Fraction(0), 0
+    for operand, fmt in zip(op.operands, option.ins, strict=True):
+        shape = shape_of(operand)
+        starts = tuple(start if d == op.axis else 0 for d in range(len(shape)))
+        count = concats_of(operand)
+        in_place = count and fmt is not None and part_offset(whole, fmt.bind(shape), starts) is not None
+        moved += prod(shape) * (Fraction(count - 1, count) if in_place else 1)
+        start += shape[op.axis]
+    return moved / elements

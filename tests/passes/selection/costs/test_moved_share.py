@@ -1,0 +1,94 @@
+"""Concats and slices cost what they move: nothing where the executor joins and splits by placement."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from layout_ir.algebra.format import Format
+from layout_ir.backends.onednn.library import unavailable
+from layout_ir.dialects import nn
+from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
+from layout_ir.passes.selection.costs.moved_share import moved_share
+from tests.passes.selection.costs.priced_problems import SOURCE
+from tests.programs import parse
+
+JOINS = """
+#F = #layout.tag<FORMAT>
+func.func @main(%x : tensor<BATCHx16x4x3xf32, #F>) -> tensor<BATCHx48x4x3xf32, #F> {
+  %a = nn.exp %x : tensor<BATCHx16x4x3xf32, #F>
+  %b = nn.exp %a : tensor<BATCHx16x4x3xf32, #F>
+  %0 = nn.concat OPERANDS axis = 1 : (tensor<BATCHx16x4x3xf32, #F>, tensor<BATCHx16x4x3xf32, #F>, tensor<BATCHx16x4x3xf32, #F>) -> tensor<BATCHx48x4x3xf32, #F>
+  func.return %0 : tensor<BATCHx48x4x3xf32, #F>
+}
+"""  # noqa: E501
+
+
+def _text(tag: str, operands: str, batch: int = 1) -> str:
+    return JOINS.replace("FORMAT", tag).replace("OPERANDS", operands).replace("BATCH", str(batch))
+
+
+def _share(text: str, kind: type[nn.NNOp], tag: str) -> Fraction:
+    (op,) = [op for op in parse(text).walk() if isinstance(op, kind)]
+    fmt = Format.from_tag(tag)
+    return moved_share(op, LayoutOption((fmt,) * len(op.operands), (fmt,), 1000))
+
+
+@pytest.mark.parametrize(
+    ("tag", "batch", "operands", "share"),
+    [
+        ("nchw", 1, "%a, %b, %x", Fraction(1, 3)),  # an argument lies where the caller has it
+        ("nChw8c", 1, "%a, %b, %x", Fraction(1, 3)),
+        ("nChw8c", 1, "%a, %a, %b", Fraction(1, 3)),  # %a lies in one of its two places
+        ("nhwc", 1, "%a, %b, %x", Fraction(1)),
+        ("nchw", 2, "%a, %b, %x", Fraction(1)),
+    ],
+)
+def test_what_lies_like_a_tensor_of_its_own_is_not_moved(
+    tag: str, batch: int, operands: str, share: Fraction
+):
+    text = _text(tag, operands, batch)
+    assert _share(text, nn.ConcatOp, tag) == share
+    costs, shapes = MeasuredCosts({}, SOURCE), [(batch, 16, 4, 3)] * 3 + [(batch, 48, 4, 3)]
+    (op,) = [op for op in parse(text).walk() if isinstance(op, nn.ConcatOp)]
+    fmt = Format.from_tag(tag)
+    option = LayoutOption((fmt,) * 3, (fmt,), 1000)
+    assert costs.for_op(op, option, shapes) == int(share * costs.base.op("nn.concat", option, shapes))
+
+
+SLICE = """
+func.func @main(%x : tensor<1x16x4x3xf32, #layout.tag<FORMAT>>) -> tensor<1x8x4x3xf32, #layout.tag<FORMAT>> {
+  %0 = nn.slice %x starts = [0, 8, 0, 0] sizes = [1, 8, 4, 3] : (tensor<1x16x4x3xf32, #layout.tag<FORMAT>>) -> tensor<1x8x4x3xf32, #layout.tag<FORMAT>>
+  func.return %0 : tensor<1x8x4x3xf32, #layout.tag<FORMAT>>
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(("tag", "share"), [("nchw", 0), ("nChw8c", 0), ("nhwc", 1)])
+def test_a_slice_is_read_where_it_lies(tag: str, share: int):
+    assert _share(SLICE.replace("FORMAT", tag), nn.SliceOp, tag) == share
+
+
+def test_negative_other_ops_are_paid_whole():
+    text = "func.func @main(%x : tensor<1x16x4x3xf32>) { %0 = nn.exp %x : tensor<1x16x4x3xf32> func.return }"
+    assert _share(text, nn.ExpOp, "nchw") == 1
+
+
+@pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+@pytest.mark.parametrize("tag", ["nchw", "nhwc", "nChw8c"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_the_executor_moves_nothing_where_nothing_is_paid(tag: str, batch: int):
+    text = _text(tag, "%a, %b, %c", batch).replace(
+        "%0 =", "%c = nn.exp %b : tensor<BATCHx16x4x3xf32, #F>\n  %0 ="
+    )
+    module = parse(text.replace("BATCH", str(batch)))
+    (op,) = [op for op in module.walk() if isinstance(op, nn.ConcatOp)]
+    fmt = Format.from_tag(tag)
+    share = moved_share(op, LayoutOption((fmt,) * 3, (fmt,), 1000))
+    x = np.ones((batch, 16, 4, 3), np.float32)
+    steps = li.compile(module, threads=1).profile([x])
+    assert ("nn.concat" in [name for step in steps for name in step.ops]) == (share > 0)
