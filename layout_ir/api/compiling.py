@@ -64,7 +64,7 @@ class _Settings:
                 threads=self.threads,
             )
         if self.fuse:
-            sink_reorders(function)
+            sink_reorders(module)
         widen_ops_without_kernels(function, library())
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         names = tuple(input_names(function)), tuple(result_names(function))
