@@ -23,6 +23,7 @@ from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
 from layout_ir.backends.onednn.dequantization import sink_dequantizations
+from layout_ir.backends.onednn.equal_ops import merge_equal_ops
 from layout_ir.backends.onednn.execution_plan import plan_execution
 from layout_ir.backends.onednn.gather_views import replace_gathers
 from layout_ir.backends.onednn.half_floats import widen_half_floats, widen_ops_without_kernels
@@ -76,6 +77,7 @@ def state_for_library(module: ModuleOp, function: FuncOp) -> None:
     """Says the program, in place, in ops that there are kernels for, before layouts are chosen for them."""
     decompose_nodes(module)
     widen_half_floats(function, library())
+    merge_equal_ops(module)
     if is_open(module):
         replace_gathers(module)
         recognize_functions(module)
