@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 import layout_ir as li
 from layout_ir.backends.onednn.equal_ops import merge_equal_ops
@@ -19,7 +20,7 @@ SHAPE = 2, 8, 6, 5
 def branches(*each: tuple[int, dict[str, Any]]) -> ModuleOp:
     """The sum of the tanhs of convolutions of one tensor: their weights are drawn by a number, and their attributes."""
     program = Program(SHAPE)
-    found = []
+    found: list[SSAValue] = []
     for seed, attributes in each:
         w = program.constant(numbers((8, 8, 3, 3), seed, -0.3, 0.3))
         y = program.add(nn.ConvOp, program.arguments[0], w, pads=(1, 1, 1, 1), **attributes)
@@ -54,8 +55,9 @@ def test_an_executable_computes_them_once():
 def test_negative_other_weights_or_attributes_are_other_ops(other: tuple[int, dict[str, Any]]):
     seed, attributes = other
     program = Program(SHAPE)
-    results = []
-    for number, given in ((1, {"pads": (1, 1, 1, 1)}), (seed, {"pads": (1, 1, 1, 1), **attributes})):
+    results: list[SSAValue] = []
+    pads: dict[str, Any] = {"pads": (1, 1, 1, 1)}
+    for number, given in ((1, pads), (seed, pads | attributes)):
         w = program.constant(numbers((8, 8, 3, 3), number))
         results.append(program.add(nn.ConvOp, program.arguments[0], w, **given))
     assert merged(program.module(program.add(nn.AddOp, *results))) == ["nn.conv", "nn.conv", "nn.add"]
