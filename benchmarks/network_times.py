@@ -57,6 +57,9 @@ OURS = "layout-ir"
 EQUAL = 1e-4
 """The largest difference of outputs that are equal, relative to the largest magnitude."""
 
+_BATCH = 0.02
+"""Seconds of calls behind each other, behind one that is not counted: what counts is a call like the one before it."""
+
 _SLOW = 0.95
 _SHORT = 1.0
 """Milliseconds of a call from which a row counts in the means of times."""
@@ -237,7 +240,7 @@ def measured(name: str, batch: int, threads: int, peers: Sequence[str], seconds:
         lambda times: max(
             (times.ratio(peer, to=OURS).uncertainty for peer in calls if peer != OURS), default=0.0
         ),
-        Limits(precision=0.02, seconds=seconds, fewest=9, most=400),
+        Limits(precision=0.02, seconds=seconds, fewest=9, most=400, batch=_BATCH),
         pause=0.002 if threads > 1 else 0.0,  # the threads of the one before go to sleep
     )
     ratios = {peer: times.ratio(peer, to=OURS) for peer in calls if peer != OURS}

@@ -8,6 +8,7 @@ half_floats          f16 and bf16 -> f32, where the library has no kernels for t
 gather_views         gathers by one index -> slices
 recognized_functions elementwise ops -> the one function that they are
 transposition_sinking elementwise ops on both sides of a transposition -> on one
+reorder_sinking      elementwise ops behind a reorder -> in front of it, where they join others
 pad_folding          pads of their own -> pads of convolutions and pools
 dequantization       moves of dequantized tensors -> moves of integers
 op_primitives        one op -> the primitive that computes it in given layouts

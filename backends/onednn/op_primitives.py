@@ -46,6 +46,7 @@ from layout_ir.dialects.layout import ReorderOp, dtype_of
 from layout_ir.dialects.nn.source_positions import nearest_positions, resize_positions, resize_scales
 from layout_ir.elements.numpy_types import Array, widen
 from layout_ir.errors import LayoutError
+from layout_ir.passes.selection.options.conv_kernels import activation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,6 +256,51 @@ def _deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
         given = (source.descriptor, wanted, bias, y, *windows)
         request = Request("deconvolution_forward", (INFERENCE, Algorithm.DECONVOLUTION, *given), (windows,))
         yield OpPrimitive(request, {Argument.SRC: source, **operands}, y, values.layout(op.result).shape)
+
+
+def _disjoint_deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
+    """As a product, where windows lie side by side and channels last: each element becomes a window of its own.
+
+    Of rows h and columns w, (n h, 1, w, c) times (1, kh, c, kw o) is (n h, kh, w, kw o): the result as it lies.
+    """
+    rank = len(op.strides)
+    constant = values.constant(op.w)
+    if constant is None or op.group != 1 or any((*op.pads, *op.output_padding)):
+        return
+    kernel = constant.shape[2:]
+    if kernel != op.strides or any(d != 1 for d, k in zip(op.dilations, kernel, strict=True) if k > 1):
+        return
+    x, y = values.layout(op.x), values.layout(op.result)
+    last = activation(rank, "nSc")
+    if y.is_padded or not last.bind(y.shape).same_map(y):
+        return
+    lying = last.with_pad("undef").bind(x.shape)
+    n, c, first, *rest = x.shape
+    o = y.shape[1]
+    rows = tuple(extent for each in rest for extent in (1, each))
+    windows = tuple(extent for k in kernel[:-1] for extent in (1, k))
+    columns = kernel[-1] * o
+    dtype = values.dtype(op.result)
+    source = descriptors.row_major(values.library, (n * first, *rows, c), dtype)
+    places = tuple(extent for k, each in zip(kernel, rest, strict=False) for extent in (k, each))
+    target = descriptors.row_major(values.library, (n * first, *places, columns), dtype)
+    # (c, o, k...) to (k without the last, c, the last k, o)
+    turned = constant.transpose(*range(2, rank + 1), 0, rank + 1, 1)
+    matrix = np.ascontiguousarray(turned).reshape(*windows, c, columns)
+    weights, wanted = values.packed(matrix, chosen=True, dtype=values.dtype(op.w))
+    moved = None if lying.same_map(x) and not x.is_padded else lying
+    operands: dict[int, Operand] = {
+        Argument.SRC: Operand(op.x, source, moved=moved),
+        Argument.WEIGHTS: weights,
+    }
+    bias: MemoryDescriptor | None = None
+    if op.b is not None:
+        each = values.constant(op.b)
+        if each is None:
+            return
+        row = np.tile(each, kernel[-1]).reshape(*(1 for _ in source.blocking().dims[1:]), columns)
+        operands[Argument.BIAS], bias = values.packed(row, dtype=values.dtype(op.b))
+    yield OpPrimitive(Request("matmul", (source, wanted, bias, target)), operands, target, ())
 
 
 # Matrix products ------------------------------------------------------------------------------------------------------
@@ -768,7 +814,7 @@ def _concat(op: nn.ConcatOp, values: Values) -> Candidates:
 
 _BUILDERS: dict[type[Operation], tuple[Builder, ...]] = {
     nn.ConvOp: (_convolution,),
-    nn.ConvTransposeOp: (_deconvolution,),
+    nn.ConvTransposeOp: (_disjoint_deconvolution, _deconvolution),
     nn.MatmulOp: (_matmul,),
     nn.GemmOp: (_gemm,),
     nn.MaxPoolOp: (_pool,),

@@ -32,6 +32,7 @@ from layout_ir.backends.onednn.node_decomposition import decompose_nodes
 from layout_ir.backends.onednn.pad_folding import fold_pads
 from layout_ir.backends.onednn.plan_steps import RunnablePlan
 from layout_ir.backends.onednn.recognized_functions import recognize_functions
+from layout_ir.backends.onednn.reorder_sinking import sink_reorders
 from layout_ir.backends.onednn.transposition_sinking import compose_transpositions, sink_transpositions
 from layout_ir.errors import LayoutError, public
 from layout_ir.gc_pause import gc_paused
@@ -63,6 +64,8 @@ class _Settings:
                 measure_seconds=self.measure_seconds,
                 threads=self.threads,
             )
+        if self.fuse:
+            sink_reorders(function)
         widen_ops_without_kernels(function, library())
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         names = tuple(input_names(function)), tuple(result_names(function))

@@ -119,6 +119,9 @@ def race(
     the machine was `sound` before and after it, or patience has ended.
     """
     calls = {name: _batch(run, limits.batch) for name, run in contenders.items()}
+    # All of them or none: a first call finds nothing in the caches, and a contender that barely fills a batch would
+    # meet one that barely does not.
+    warm = any(number > 1 for number in calls.values())
     rounds: dict[str, list[float]] = {name: [] for name in contenders}
     times = Times(rounds)
     order = list(contenders)
@@ -129,7 +132,7 @@ def race(
         rng.shuffle(order)  # whoever always came behind the same other would pay for what that leaves behind
         for name in order:
             while True:
-                seconds, was_sound = _timed(contenders[name], calls[name], pause, sound, limits.batch)
+                seconds, was_sound = _timed(contenders[name], calls[name], warm, pause, sound, limits.batch)
                 if was_sound or perf_counter() - start > limits.patience:
                     break
             rounds[name].append(seconds)
@@ -141,14 +144,15 @@ def race(
 
 
 def _timed(
-    run: Callable[[], object], number: int, pause: float, sound: Callable[[], bool], batch: float
+    run: Callable[[], object], number: int, warm: bool, pause: float, sound: Callable[[], bool], batch: float
 ) -> tuple[float, bool]:
-    """Seconds of each of `number` calls, after a `pause` and a warm-up; whether the machine was sound all the while."""
+    """Seconds of each of `number` calls, behind one that is not counted if `warm`, after a `pause` and a warm-up;
+    whether the machine was sound all the while."""
     if pause:
         sleep(pause)
         _warm_up(run, batch)
     before = sound()
-    if pause or number > 1:
+    if pause or warm:
         run()  # its code and data are in the caches again, and nobody else's threads spin
     start = perf_counter()
     for _ in range(number):

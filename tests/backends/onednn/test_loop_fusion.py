@@ -113,6 +113,22 @@ def test_negative_a_loop_does_not_write_over_an_operand_that_is_read_in_another_
     assert all(step.operands[0].buffer.owner is not Owner.RESULT for step in steps)
 
 
+@pytest.mark.parametrize("format", [None, "nhwc", "nChw8c"])
+@pytest.mark.parametrize("extents", [(1, 16, 1, 1), SHAPE, (5,)])
+def test_sums_and_products_are_loops(format: str | None, extents: tuple[int, ...]):
+    program = Program(SHAPE, extents)
+    other = program.argument(1, format if len(extents) == 4 else None)
+    y = program.add(nn.MulOp, program.argument(0, format), other, format=format)
+    executable = compare(program.module(y), numbers(SHAPE), numbers(extents, 1))
+    assert loops_of(executable) == [["nn.mul"]]
+
+
+def test_negative_functions_that_the_library_computes_as_fast_are_primitives():
+    program = Program(SHAPE)
+    executable = compare(program.module(program.add(nn.MishOp, program.argument(0))), numbers(SHAPE))
+    assert loops_of(executable) == []
+
+
 def test_a_mean_that_the_library_computes_element_by_element_is_a_loop():
     program = Program((4, 30, 768))
     executable = compare(

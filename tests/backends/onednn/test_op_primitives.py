@@ -88,6 +88,42 @@ def test_a_transposed_convolution(group: int, attributes: dict[str, Any]):
     compare(program.module(y), numbers((2, 8, 5, 4)))
 
 
+@pytest.mark.parametrize("source", ["nhwc", "nChw8c"])
+@pytest.mark.parametrize("kernel", [(2, 2), (3, 1)])
+def test_a_transposed_convolution_of_disjoint_windows_is_a_product(source: str, kernel: tuple[int, int]):
+    shape = 2, 16, 5, 4
+    program = Program(shape)
+    w = program.constant(numbers((16, 8, *kernel), 1))
+    b = program.constant(numbers((8,), 2))
+    # Eight channels in nChw8c are channels last.
+    y = program.add(nn.ConvTransposeOp, program.argument(0, source), w, b, strides=kernel, format=source)
+    executable = compare(program.module(program.add(nn.ReluOp, y, format=source)), numbers(shape))
+    [step] = [s for s in executable.profile([numbers(shape)]) if s.implementation != "reorder"]
+    assert step.ops == ("nn.conv_transpose", "nn.relu") and "conv" not in step.implementation
+
+
+@pytest.mark.parametrize(("shape", "kernel"), [((3, 6, 5), (4,)), ((1, 6, 3, 4, 5), (2, 1, 3))])
+def test_disjoint_windows_over_one_or_three_dims(shape: tuple[int, ...], kernel: tuple[int, ...]):
+    program = Program(shape)
+    last = "nwc" if len(shape) == 3 else "ndhwc"
+    w = program.constant(numbers((6, 7, *kernel), 1))
+    y = program.add(nn.ConvTransposeOp, program.argument(0, last), w, strides=kernel, format=last)
+    compare(program.module(y), numbers(shape))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"strides": (2, 2), "pads": (0, 1, 0, 0)}, {"strides": (3, 3)}, {"strides": (2, 1)},
+     {"strides": (2, 2), "group": 2}, {"strides": (2, 2), "output_padding": (1, 0)},
+     {"strides": (2, 2), "dilations": (2, 2)}],
+)  # fmt: skip
+def test_negative_windows_that_are_no_product(attributes: dict[str, Any]):
+    program = Program((2, 8, 5, 4))
+    w = program.constant(numbers((8, 6, 2, 2), 1))
+    y = program.add(nn.ConvTransposeOp, program.argument(0, "nhwc"), w, format="nhwc", **attributes)
+    compare(program.module(y), numbers((2, 8, 5, 4)))
+
+
 @pytest.mark.parametrize(
     ("left", "right"),
     [((5, 7), (7, 3)), ((2, 3, 5, 7), (7, 3)), ((2, 3, 5, 7), (3, 7, 4)), ((4, 1, 5, 7), (3, 7, 2)), ((7,), (7, 3)),

@@ -48,6 +48,8 @@ def test_negative_parts_that_are_no_tensors_of_their_own_are_moved(layout: str):
         program.module(program.add(nn.ConcatOp, *parts, axis=1, format=layout)), numbers(shape)
     )
     assert "nn.concat" in ran(executable, numbers(shape))
+    times = executable.profile([numbers(shape)])
+    assert {time.implementation for time in times if "nn.concat" in time.ops} == {"reorder"}
 
 
 def test_a_dense_block_keeps_all_its_features_in_one_buffer():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 
 import layout_ir as li
+from layout_ir.backends.onednn.library import library
 from layout_ir.dialects import nn
+from layout_ir.elements.numpy_types import narrow
 from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
 
 pytestmark = needs_library
@@ -102,6 +105,29 @@ def test_negative_a_convolution_by_unrolled_windows_takes_no_post_ops():
     profile = executable.profile([numbers(SHAPE)])
     assert [time.ops for time in profile] == [("nn.conv",), ("nn.add", "nn.relu")]
     assert "gemm" in profile[0].implementation
+
+
+def swish_of_a_convolution(size: int, dtype: str = "f32") -> tuple[list[tuple[str, ...]], tuple[int, ...]]:
+    """The ops of each step of a swish behind a convolution to 16 channels of `size` pixels each way."""
+    shape = 1, 16, size, size
+    program = Program(shape, dtype=dtype)
+    y = convolution(program, program.argument(0, "nhwc"))
+    y = program.add(nn.SwishOp, y, format="nhwc")
+    x = narrow(numbers(shape), dtype)
+    return steps(compare(program.module(y), x), x), shape
+
+
+def test_a_function_that_the_library_is_slow_at_is_a_loop_behind_the_convolution():
+    found, shape = swish_of_a_convolution(32)
+    assert prod(shape) >= 4096 and ("nn.conv",) in found and ("nn.swish",) in found
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(8, "f32"), (32, "bf16")])
+def test_negative_small_results_and_half_floats_keep_it_as_a_post_op(size: int, dtype: str):
+    if not library().computes(dtype):
+        pytest.skip(f"the library does not compute in {dtype} here")
+    found, _ = swish_of_a_convolution(size, dtype)
+    assert ("nn.conv", "nn.swish") in found
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -212,8 +238,11 @@ def test_negative_a_result_with_two_users_is_kept():
 def test_negative_a_result_in_another_format_is_kept():
     program = Program(SHAPE)
     y = convolution(program, program.argument(0, "nhwc"))
-    z = program.add(nn.ReluOp, program.reordered(y, "nchw"), format="nchw")
-    executable = compare(program.module(z), numbers(SHAPE))
+    moved = program.reordered(
+        y, "nchw"
+    )  # which others want as well, so that no activation goes in front of it
+    z = program.add(nn.ReluOp, moved, format="nchw")
+    executable = compare(program.module(z, moved), numbers(SHAPE))
     assert steps(executable, numbers(SHAPE)) == [("nn.conv",), ("nn.relu",)]
 
 

@@ -68,6 +68,21 @@ def test_nobody_always_comes_behind_the_same_other():
     assert {*rounds} == {"ab", "ba"}
 
 
+@pytest.mark.parametrize(("other", "calls"), [(0.0001, 4 + 2 * 2), (0.0012, 4 + 2)])
+def test_all_contenders_have_a_first_call_that_is_not_counted_or_none_has(other: float, calls: int):
+    """A call of 1.2 ms is one in a batch of 2 ms, found by four, and two rounds have one each: or two, beside a
+    contender that is called more often."""
+    count = 0
+
+    def run() -> None:
+        nonlocal count
+        count += 1
+        sleep(0.0012)
+
+    race({"a": run, "b": partial(sleep, other)}, lambda _: 1.0, Limits(0.0, 0.0, fewest=2))
+    assert count == calls
+
+
 def test_negative_noise_that_never_settles_ends_with_the_time():
     times = race(
         {"a": lambda: None}, lambda _: 1.0, Limits(precision=0.0, seconds=0.05, fewest=2, most=10**6)

@@ -1,0 +1,64 @@
+"""Reorders move behind elementwise ops, which then join the op that computes their operand.
+
+    relu(reorder(conv(x)))     becomes   reorder(relu(conv(x)))
+
+By its price an elementwise op may as well stand on the other side of a reorder, where it is a step of its own; as a
+post-op, or as a part of a loop, it costs next to nothing. The measure: elementwise ops behind reorders of what a
+convolution, a product or another elementwise op computes.
+"""
+
+from __future__ import annotations
+
+from xdsl.builder import Builder
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from layout_ir.backends.reference.semantics import layout_at_run_time
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import ReorderOp, dtype_of, encoding_of, with_format
+
+_JOINED = (nn.ConvOp, nn.ConvTransposeOp, nn.MatmulOp, nn.GemmOp, nn.BatchNormOp, nn.ElementwiseOp)
+"""Ops that elementwise ops behind them may join."""
+
+
+def sink_reorders(function: FuncOp) -> None:
+    """Applies the rule above, in place, to a function whose layouts are chosen."""
+    for op in list(function.walk()):
+        if isinstance(op, nn.ElementwiseOp):
+            _sink(op)
+
+
+def _sink(op: nn.ElementwiseOp) -> None:
+    tensors = [value for value in op.operands if not isinstance(value.owner, nn.ConstantOp)]
+    numbers = [value for value in op.operands if isinstance(value.owner, nn.ConstantOp)]
+    reorder = tensors[0].owner if len(tensors) == 1 else None
+    if not isinstance(reorder, ReorderOp) or not reorder.keeps_elements or any(map(_is_wide, numbers)):
+        return
+    source = reorder.input
+    if not isinstance(source.owner, _JOINED) or not source.has_one_use() or not reorder.result.has_one_use():
+        return
+    layout = layout_at_run_time(source.type)
+    if layout.is_padded or layout.shape != layout_at_run_time(op.result.type).shape:
+        return
+    if dtype_of(source.type) != dtype_of(op.result.type):
+        return  # the bytes that are moved would be others
+    build = Builder(InsertPoint.before(op))
+    operands = [source if value is reorder.result else value for value in op.operands]
+    type = with_format(op.result.type, encoding_of(source.type))
+    made = op.create(operands=operands, result_types=[type], properties=dict(op.properties))
+    made.location = op.location
+    build.insert(made)
+    after = ReorderOp.create(
+        operands=made.results, result_types=[op.result.type], properties=dict(reorder.properties)
+    )
+    after.location = reorder.location
+    build.insert(after)
+    op.result.replace_all_uses_with(after.results[0])
+    Rewriter.erase_op(op)
+    Rewriter.erase_op(reorder)
+
+
+def _is_wide(value: SSAValue) -> bool:
+    """Whether a constant has more than one element, so that it lies in a way of its own."""
+    return layout_at_run_time(value.type).nelems != 1
