@@ -211,9 +211,7 @@ def measure(path: str, name: str, batch: int, threads: int, seconds: float) -> R
         ),
         Limits(precision=0.01, seconds=seconds, fewest=9, most=400),
     )
-    profiles = {
-        name: _by_op(executable, _profile(executable, feeds)) for name, executable in executables.items()
-    }
+    profiles = {name: _by_op(_profile(executable, feeds)) for name, executable in executables.items()}
     choices = [
         _measured(chooser.name, same[chooser.name], predicted[chooser.name], executables, times, profiles)
         for chooser in CHOOSERS
