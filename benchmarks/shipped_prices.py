@@ -1,18 +1,19 @@
 """The price models that come with the package, measured here: oneDNN's kernels on avx2 and on avx512.
 
-    python benchmarks/shipped_prices.py avx512 [--seconds 120] [--prices FILE]
+    python benchmarks/shipped_prices.py avx512 [--seconds 120] [--prices FILE] [--ops nn.concat nn.mul]
     ONEDNN_MAX_CPU_ISA=AVX2 python benchmarks/shipped_prices.py avx2
 
 Measures what the ops of the networks of the onnx package and of those of `tests/zoo` listed below could run as, in the
 layouts of target onednn, on one thread, until the seconds are over: a few options of every network at first. What was
 measured is added to --prices, so that several runs go on where the one before ended. The model that fits all of it is
-written into the package.
+written into the package. With --ops, only what these take is measured, and the rest of the model stays as it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -20,12 +21,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from layout_ir.api.measured_selection import measured_costs
 from layout_ir.backends.onednn.library import library
-from layout_ir.backends.onednn.op_timing import price_source
+from layout_ir.backends.onednn.op_timing import measured, price_source
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
-from layout_ir.passes.selection.costs.price_model import fitted_model
-from layout_ir.passes.selection.costs.price_model_file import model_text
-from layout_ir.passes.selection.costs.price_table import PriceTable, read_prices
+from layout_ir.passes.selection.costs.price_keys import PriceKey
+from layout_ir.passes.selection.costs.price_model import PriceModel, fitted_model
+from layout_ir.passes.selection.costs.price_model_file import model_text, shipped_model
+from layout_ir.passes.selection.costs.price_table import Price, PriceTable, read_prices
+from layout_ir.passes.selection.translation.deciding_prices import Answers
+from layout_ir.passes.selection.translation.priced_selection import Question
 from layout_ir.tools.program import shipped_network
 from tests.zoo import NETWORKS
 
@@ -36,9 +40,23 @@ SHIPPED = ("resnet50", "densenet121", "inception_v1", "shufflenet", "squeezenet"
 
 ZOO = (
     "efficientnet_b0-full", "ghostnet-full", "res2net50-full", "regnet_y-full", "cspdarknet53-full", "mobilenet_v2",
-    "mobilenet_v3_large", "convnext_tiny", "unet_resized", "deeplabv3", "diffusion_unet", "c3d", "audio_cnn",
-    "vit_tiny", "swin_tiny", "maxvit", "segformer", "bert", "gpt2",
+    "mobilenet_v3_large", "convnext_tiny", "unet_resized", "unet_transposed", "deeplabv3", "diffusion_unet", "c3d",
+    "audio_cnn", "vit_tiny", "swin_tiny", "maxvit", "segformer", "bert", "gpt2",
 )  # fmt: skip
+
+
+def _answers(ops: Sequence[str] | None) -> Answers | None:
+    """Who answers questions about prices: about `ops` alone, where some are named."""
+    if ops is None:
+        return None
+
+    def ask(
+        questions: Sequence[tuple[PriceKey, Question]],
+    ) -> Iterator[tuple[PriceKey, Price | None]]:
+        yield from ((key, None) for key, _ in questions if key.op not in ops)
+        yield from measured([pair for pair in questions if pair[0].op in ops], library(), 1)
+
+    return ask
 
 
 def main() -> None:
@@ -49,6 +67,7 @@ def main() -> None:
     parser.add_argument("extension", choices=("avx2", "avx512"))
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--prices", metavar="FILE", help="what was measured before, and is added to")
+    parser.add_argument("--ops", nargs="+", metavar="OP", help="measure these alone")
     parser.add_argument("--networks", nargs="+", metavar="NAME", help="of tests/zoo, in place of all")
     args = parser.parse_args()
     source = price_source(library(), 1)
@@ -70,7 +89,7 @@ def main() -> None:
             continue
         before = len(costs.prices)
         share = left / (len(models) - number)
-        measured_costs(module, "onednn", costs, "all", seconds=share, keep=False)
+        measured_costs(module, "onednn", costs, "all", seconds=share, keep=False, answers=_answers(args.ops))
         print(f"{name}: {len(costs.prices) - before} prices", flush=True)
     if args.prices:
         table.merge(PriceTable({source: costs.prices}))
@@ -78,6 +97,8 @@ def main() -> None:
     model = fitted_model(costs.prices)
     if model is None:
         raise SystemExit("too few prices for a model")
+    if args.ops:
+        model = PriceModel({**shipped_model(f"onednn-{args.extension}")[0].groups, **model.groups})
     path = ROOT / "passes" / "selection" / "costs" / f"onednn-{args.extension}.json"
     path.write_text(model_text(model, source), encoding="utf-8")
     print(f"{len(costs.prices)} prices, {len(model.groups)} groups, {path.stat().st_size} bytes in {path}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from xdsl.builder import Builder
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.backends.reference.semantics import layout_at_run_time
@@ -30,19 +29,16 @@ def sink_reorders(function: FuncOp) -> None:
 
 
 def _sink(op: nn.ElementwiseOp) -> None:
-    tensors = [value for value in op.operands if not isinstance(value.owner, nn.ConstantOp)]
-    numbers = [value for value in op.operands if isinstance(value.owner, nn.ConstantOp)]
-    reorder = tensors[0].owner if len(tensors) == 1 else None
-    if not isinstance(reorder, ReorderOp) or not reorder.keeps_elements or any(map(_is_wide, numbers)):
+    # What is broadcast may lie as it likes.
+    full = op.formatted_operands()
+    reorder = full[0].owner if len(full) == 1 else None
+    if not isinstance(reorder, ReorderOp) or not reorder.keeps_elements:
         return
     source = reorder.input
     if not isinstance(source.owner, _JOINED) or not source.has_one_use() or not reorder.result.has_one_use():
         return
-    layout = layout_at_run_time(source.type)
-    if layout.is_padded or layout.shape != layout_at_run_time(op.result.type).shape:
-        return
-    if dtype_of(source.type) != dtype_of(op.result.type):
-        return  # the bytes that are moved would be others
+    if layout_at_run_time(source.type).is_padded or dtype_of(source.type) != dtype_of(op.result.type):
+        return  # pads would have to hold what the op makes of them, and the bytes that are moved be others
     build = Builder(InsertPoint.before(op))
     operands = [source if value is reorder.result else value for value in op.operands]
     type = with_format(op.result.type, encoding_of(source.type))
@@ -57,8 +53,3 @@ def _sink(op: nn.ElementwiseOp) -> None:
     op.result.replace_all_uses_with(after.results[0])
     Rewriter.erase_op(op)
     Rewriter.erase_op(reorder)
-
-
-def _is_wide(value: SSAValue) -> bool:
-    """Whether a constant has more than one element, so that it lies in a way of its own."""
-    return layout_at_run_time(value.type).nelems != 1

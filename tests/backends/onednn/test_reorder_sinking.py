@@ -44,7 +44,7 @@ def test_a_function_moves_in_front_of_a_reorder(source: str | None, result: str)
     program = Program(SHAPE)
     x = program.reordered(convolved(program, source), result)
     y = program.add(nn.ReluOp, x, format=result)
-    y = program.add(nn.MulOp, y, program.constant(np.full((1,), 0.5, np.float32)), format=result)
+    y = program.add(nn.MulOp, y, program.constant(numbers((16, 1, 1), 7)), format=result)
     found = sunk(program.module(y))
     assert found[:4] == ["nn.conv", "nn.relu", "nn.mul", "layout.reorder"]
 
@@ -66,7 +66,7 @@ def test_negative_what_stays_behind_its_reorder(case: str):
     x = program.reordered(source, formats[1])
     results: list[Any] = []
     if case == "tensor":
-        y = program.add(nn.AddOp, x, program.constant(numbers((16, 1, 1), 3)), format=formats[1])
+        y = program.add(nn.AddOp, x, program.constant(numbers(SHAPE, 3), formats[1]), format=formats[1])
     elif case == "rank":
         y = program.add(nn.AddOp, x, program.constant(numbers((1, 1, 1, 1, 1), 3)), format=None)
     elif case == "dtype":
