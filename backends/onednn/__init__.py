@@ -5,6 +5,7 @@ memory_descriptors   layouts as its memory descriptors
 primitives           primitive descriptors, their post-ops, and what they ask for
 node_decomposition   opaque nodes -> ops
 half_floats          f16 and bf16 -> f32, where the library has no kernels for them
+equal_ops            equal ops on equal operands -> one
 gather_views         gathers by one index -> slices
 recognized_functions elementwise ops -> the one function that they are
 transposition_sinking elementwise ops on both sides of a transposition -> on one

@@ -10,35 +10,38 @@ convolution, a product or another elementwise op computes.
 from __future__ import annotations
 
 from xdsl.builder import Builder
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, dtype_of, encoding_of, with_format
+from layout_ir.passes.fold_reorders import fold_reorders
 
 _JOINED = (nn.ConvOp, nn.ConvTransposeOp, nn.MatmulOp, nn.GemmOp, nn.BatchNormOp, nn.ElementwiseOp)
 """Ops that elementwise ops behind them may join."""
 
 
-def sink_reorders(function: FuncOp) -> None:
-    """Applies the rule above, in place, to a function whose layouts are chosen."""
-    for op in list(function.walk()):
-        if isinstance(op, nn.ElementwiseOp):
-            _sink(op)
+def sink_reorders(module: ModuleOp) -> None:
+    """Applies the rule above, in place, to a module whose layouts are chosen; reorders that meet become one."""
+    if sum(_sinks(op) for op in list(module.walk()) if isinstance(op, nn.ElementwiseOp)):
+        fold_reorders(module, rewrites=())
 
 
-def _sink(op: nn.ElementwiseOp) -> None:
+def _sinks(op: nn.ElementwiseOp) -> bool:
+    """Whether `op` was moved in front of a reorder."""
     # What is broadcast may lie as it likes.
     full = op.formatted_operands()
     reorder = full[0].owner if len(full) == 1 else None
     if not isinstance(reorder, ReorderOp) or not reorder.keeps_elements:
-        return
+        return False
     source = reorder.input
     if not isinstance(source.owner, _JOINED) or not source.has_one_use() or not reorder.result.has_one_use():
-        return
+        return False
     if layout_at_run_time(source.type).is_padded or dtype_of(source.type) != dtype_of(op.result.type):
-        return  # pads would have to hold what the op makes of them, and the bytes that are moved be others
+        return (
+            False  # pads would have to hold what the op makes of them, and the bytes that are moved be others
+        )
     build = Builder(InsertPoint.before(op))
     operands = [source if value is reorder.result else value for value in op.operands]
     type = with_format(op.result.type, encoding_of(source.type))
@@ -53,3 +56,4 @@ def _sink(op: nn.ElementwiseOp) -> None:
     op.result.replace_all_uses_with(after.results[0])
     Rewriter.erase_op(op)
     Rewriter.erase_op(reorder)
+    return True

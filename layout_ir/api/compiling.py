@@ -23,6 +23,7 @@ from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
 from layout_ir.backends.onednn.dequantization import sink_dequantizations
+from layout_ir.backends.onednn.equal_ops import merge_equal_ops
 from layout_ir.backends.onednn.execution_plan import plan_execution
 from layout_ir.backends.onednn.gather_views import replace_gathers
 from layout_ir.backends.onednn.half_floats import widen_half_floats, widen_ops_without_kernels
@@ -65,7 +66,7 @@ class _Settings:
                 threads=self.threads,
             )
         if self.fuse:
-            sink_reorders(function)
+            sink_reorders(module)
         widen_ops_without_kernels(function, library())
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         names = tuple(input_names(function)), tuple(result_names(function))
@@ -77,6 +78,7 @@ def state_for_library(module: ModuleOp, function: FuncOp) -> None:
     """Says the program, in place, in ops that there are kernels for, before layouts are chosen for them."""
     decompose_nodes(module)
     widen_half_floats(function, library())
+    merge_equal_ops(module)
     if is_open(module):
         replace_gathers(module)
         recognize_functions(module)

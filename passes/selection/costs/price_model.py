@@ -11,7 +11,9 @@ negative, and errors are relative: an op of a microsecond counts as much as one 
 
 How wrong the model is, is found by leaving out: each tenth of the prices is predicted by a fit to the others. The
 interval of a fitted price is what nine in ten of these errors lie within. A group of fewer than `FEWEST` prices, or
-whose errors exceed a factor of `WORST`, has no model.
+whose errors exceed a factor of `WORST`, has no model. The like of it speaks for it, twice as wide: the same op in the
+same class of formats, with another kind of second operand; or in another class, the dearest. Otherwise a choice between
+formats would be one between prices and guesses. Variants of convolutions and reorders are not alike.
 """
 
 from __future__ import annotations
@@ -34,6 +36,12 @@ FEWEST = 8
 
 WORST = 4.0
 """The factor by which nine in ten prices may be missed at most; beyond it built-in costs are as good."""
+
+_LIKE = 2.0
+"""By how much more the fit of another group may be wrong."""
+
+_UNLIKE = ("nn.conv", REORDER)
+"""Ops whose groups have little in common."""
 
 _FOLDS = 10
 _STEPS = 200
@@ -68,12 +76,26 @@ class PriceModel:
     groups: Mapping[Group, GroupModel]
 
     def price(self, key: PriceKey) -> Price | None:
-        """The price of `key` with the interval of the fit; None where its group has no fit."""
-        found = self.groups.get(group_of(key))
+        """The price of `key` with the interval of the fit; None where neither its group nor the like of it has one."""
+        group, size = group_of(key), features(key)
+        found = self.groups.get(group) or self._like(group, size)
         if found is None:
             return None
-        ns = min(max(found.ns(*features(key)), 1.0), (COST_LIMIT - 1) / found.factor)
-        return Price(max(int(ns / found.factor), 1), max(int(ns), 1), max(int(ns * found.factor), 1))
+        factor = found.factor if group in self.groups else min(_LIKE * found.factor, WORST)
+        ns = min(max(found.ns(*size), 1.0), (COST_LIMIT - 1) / factor)
+        return Price(max(int(ns / factor), 1), max(int(ns), 1), max(int(ns * factor), 1))
+
+    def _like(self, group: Group, size: tuple[int, int]) -> GroupModel | None:
+        """The fit of a group like `group`: of those of the same class the one of most prices, else the dearest."""
+        op, variant, formats = group
+        if op in _UNLIKE:
+            return None
+        own = {key: fit for key, fit in self.groups.items() if key[0] == op}
+        same = [fit for key, fit in own.items() if key[2] == formats]
+        if same:
+            return max(same, key=lambda fit: fit.count)
+        others = [fit for key, fit in own.items() if key[1] == variant]
+        return max(others, key=lambda fit: fit.ns(*size), default=None)
 
 
 def fitted_model(prices: Mapping[PriceKey, Price]) -> PriceModel | None:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 import layout_ir as li
@@ -29,13 +28,12 @@ def convolved(program: Program, format: str | None, outputs: int = 16) -> SSAVal
 def sunk(module: ModuleOp) -> list[str]:
     """The ops of a module, reorders of arguments left out, after the rule was applied; it computes the same."""
     changed = module.clone()
-    function = next(op for op in changed.walk() if isinstance(op, FuncOp))
-    sink_reorders(function)
+    sink_reorders(changed)
     changed.verify()
     x = numbers(SHAPE)
     for before, after in zip(li.run(module, [x]), li.run(changed, [x]), strict=True):
         np.testing.assert_array_equal(before, after)
-    names = [op.name for op in function.walk() if isinstance(op, ReorderOp | nn.NNOp)]
+    names = [op.name for op in changed.walk() if isinstance(op, ReorderOp | nn.NNOp)]
     return [name for name in names[names.index("nn.conv") :] if name != "nn.constant"]
 
 
@@ -46,7 +44,16 @@ def test_a_function_moves_in_front_of_a_reorder(source: str | None, result: str)
     y = program.add(nn.ReluOp, x, format=result)
     y = program.add(nn.MulOp, y, program.constant(numbers((16, 1, 1), 7)), format=result)
     found = sunk(program.module(y))
-    assert found[:4] == ["nn.conv", "nn.relu", "nn.mul", "layout.reorder"]
+    assert found[:3] == ["nn.conv", "nn.relu", "nn.mul"]
+
+
+@pytest.mark.parametrize(("back", "between"), [("nhwc", []), ("nChw8c", ["layout.reorder"])])
+def test_reorders_that_meet_become_one_or_none(back: str, between: list[str]):
+    program = Program(SHAPE)
+    x = program.add(nn.ReluOp, program.reordered(convolved(program, "nhwc"), "nchw"), format="nchw")
+    y = program.add(nn.MaxPoolOp, program.reordered(x, back), kernel=(2, 2), format=back)
+    found = sunk(program.module(y))
+    assert found == ["nn.conv", "nn.relu", *between, "nn.max_pool", "layout.reorder"]
 
 
 @needs_library
@@ -77,5 +84,5 @@ def test_negative_what_stays_behind_its_reorder(case: str):
         results.append(x)
     module = program.module(y, *results)
     changed = module.clone()
-    sink_reorders(next(op for op in changed.walk() if isinstance(op, FuncOp)))
+    sink_reorders(changed)
     assert str(changed) == str(module)

@@ -112,3 +112,30 @@ def test_negative_prices_without_a_rule_have_no_model() -> None:
     prices = {key: Price(ns, ns, ns) for key in CONVS for ns in [round(10 ** random.uniform(2, 7))]}
     assert fitted_model(prices) is None
     assert WORST < 10**5
+
+
+def _sum(side: int, lies: str = "nhwc", number: bool = False) -> PriceKey:
+    tensor = _tensor(lies, 1, 16, side, side)
+    return PriceKey("nn.add", "", (tensor, _tensor("number", 1) if number else tensor), (tensor,))
+
+
+def test_what_has_no_prices_is_priced_like_its_kin_and_less_certain() -> None:
+    sizes = range(8, 8 + FEWEST)
+    known = {_sum(side): _machine(_sum(side)) for side in sizes}
+    known |= {_sum(side, "nchw"): Price(*[3 * _machine(_sum(side)).ns] * 3) for side in sizes}
+    model = fitted_model(known)
+    assert model is not None
+    own, other = model.price(_sum(40)), model.price(_sum(40, number=True))
+    assert own is not None and other is not None
+    assert other.ns == pytest.approx(_machine(_sum(40, number=True)).ns, rel=0.1)  # of the same class
+    assert other.high / other.ns > 1.5 > own.high / own.ns
+    elsewhere, dear = model.price(_sum(40, "nChw8c")), model.price(_sum(40, "nchw"))
+    assert elsewhere is not None and dear is not None and elsewhere.ns == dear.ns  # the dearest class
+
+
+def test_negative_convolutions_have_no_kin() -> None:
+    model = fitted_model({key: _machine(key) for key in CONVS})
+    assert model is not None
+    assert model.price(_conv(16, 16, 8, group=16)) is None
+    assert model.price(_conv(16, 16, 8, "nchw")) is None
+    assert model.price(_relu(8)) is None
