@@ -26,7 +26,6 @@ import argparse
 import json
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import exp, log
@@ -41,7 +40,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.api.compiling import state_for_library
 from layout_ir.api.execute import entry_point
 from layout_ir.backends.llvm.runtime.timing import Limits, Times, race
-from layout_ir.backends.onednn.execution_plan import KernelStep, ops_of
+from layout_ir.backends.onednn.execution_plan import KernelStep
 from layout_ir.backends.onednn.plan_runner import StepTime
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.optimize_pipeline import optimize
@@ -212,9 +211,7 @@ def measure(path: str, name: str, batch: int, threads: int, seconds: float) -> R
         ),
         Limits(precision=0.01, seconds=seconds, fewest=9, most=400),
     )
-    profiles = {
-        name: _by_op(executable, _profile(executable, feeds)) for name, executable in executables.items()
-    }
+    profiles = {name: _by_op(_profile(executable, feeds)) for name, executable in executables.items()}
     choices = [
         _measured(chooser.name, same[chooser.name], predicted[chooser.name], executables, times, profiles)
         for chooser in CHOOSERS
@@ -261,19 +258,13 @@ def explained(mine: ByOp, theirs: ByOp) -> str:
     )
 
 
-def _by_op(executable: li.Executable, profile: Sequence[StepTime]) -> ByOp:
+def _by_op(profile: Sequence[StepTime]) -> ByOp:
     """Nanoseconds and implementation of each step by its first op, numbered among those of its name in the program,
     whose order is the same whatever the layouts; reorders as one."""
-    numbers: dict[Any, int] = {}
-    seen = Counter[str]()
-    firsts = [ops_of(step)[0] for step in executable.plan.steps]
-    block = firsts[0].parent_block() if firsts else None
-    for op in () if block is None else block.ops:
-        numbers[op] = seen[op.name]
-        seen[op.name] += 1
     found: ByOp = {}
-    for op, step in zip(firsts, profile, strict=True):
-        name = "all reorders" if op.name.startswith("layout.") else f"{op.name} {numbers[op]}"
+    for step in profile:
+        op = step.ops[0]
+        name = "all reorders" if op.startswith("layout.") else f"{op} {step.number}"
         found[name] = (found.get(name, (0, ""))[0] + step.nanoseconds, step.implementation)
     return found
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from xdsl.dialects.builtin import UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.parts import part_offset
@@ -25,13 +27,13 @@ from layout_ir.backends.onednn.plan_steps import (
     Buffer,
     ExecutionPlan,
     KernelStep,
+    Location,
     LoopStep,
     MemoryArgument,
     Owner,
     Place,
     PrimitiveStep,
     ReferenceStep,
-    Step,
     StepText,
     aligned,
     buffers_of,
@@ -57,15 +59,12 @@ from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 
 
-def ops_of(step: Step) -> Sequence[Operation]:
-    """The ops that a step computes, where the program is at hand."""
-    if isinstance(step, PrimitiveStep | LoopStep):
-        return [] if step.group is None else step.group.ops
-    return [] if step.op is None else [step.op]
-
-
 def plan_execution(function: FuncOp, library: Library, *, threads: int, fuse: bool = True) -> ExecutionPlan:
-    """The plan of `function`, every layout of which is chosen. Raises LocatedError where it cannot be executed."""
+    """The plan of `function`, every layout of which is chosen. Raises LocatedError where it cannot be executed.
+
+    The plan keeps nothing of the function, whose constants lose their elements while these are stored as they are
+    needed: weights are in memory twice one by one only.
+    """
     blocks = list(function.body.blocks)
     if len(blocks) != 1:
         raise LocatedError(
@@ -108,7 +107,7 @@ class _Planner:
         self.library = library
         self.threads = threads
         self.values = Values(library)
-        self.out = ExecutionPlan(library, text_of)
+        self.out = ExecutionPlan(library)
         self._places: dict[SSAValue, Place] = {}
         self._last: dict[SSAValue, int] = {}
         self._parts: dict[SSAValue, Part] = {}
@@ -134,9 +133,14 @@ class _Planner:
         for number, group in enumerate(groups):
             for value in group.read():
                 self._last[self._liveness.root(value)] = number
-        for number, group in enumerate(groups):
+        self._function = function
+        self._numbers = dict(_numbered(ops))
+        dying = _dying_constants(ops, groups)
+        for number in range(len(groups)):
             self._number = number
-            self._group(group)
+            self._group(groups.pop(0))  # which has constants
+            for constant in dying.get(number, ()):
+                constant.leave_out()
         self._results(next(op for op in reversed(ops) if isinstance(op, ReturnOp)))
         self._lay_out()
         return self.out
@@ -181,7 +185,7 @@ class _Planner:
             else:
                 assert isinstance(op, nn.ConstantOp)
                 tensor = SEMANTICS[nn.ConstantOp](op)
-            stored = _aligned_copy(np.ascontiguousarray(tensor.buffer))
+            stored = _stored(tensor.buffer)
             buffer = self._buffer(stored.nbytes, Owner.CONSTANT, array=stored)
             self._places[value] = Place(buffer, tensor.layout, tensor.dtype)
         return self._places[value]
@@ -239,7 +243,8 @@ class _Planner:
             operands = tuple(self._place(value) for value in op.operands)
             results = tuple(self._new(value) for value in op.results)
             self._places.update(zip(op.results, results, strict=True))
-            self.out.steps.append(ReferenceStep(op, operands, results))
+            text = self._text([op], "reference", (*operands, *results))
+            self.out.steps.append(ReferenceStep(text, self._alone(op), operands, results))
 
     def _joined(self, op: nn.ConcatOp) -> bool:
         """Moves what does not yet lie in the result of a concat, where something does; whether it does."""
@@ -266,7 +271,8 @@ class _Planner:
         target = self._over_operand(group, loop) or self._new(group.result)
         self._places[group.result] = target
         self.out.bytes_not_moved += group.bytes_not_moved
-        self.out.steps.append(LoopStep(group, loop.kernel, operands, target))
+        text = self._text(group.ops, "loop", (*operands, target))
+        self.out.steps.append(LoopStep(text, loop.kernel, operands, target))
 
     def _over_operand(self, group: Group, loop: OpLoop) -> Place | None:
         """The result of a loop in the memory of an operand that lies like it and that nobody needs later."""
@@ -349,7 +355,8 @@ class _Planner:
             what = conversion or Conversion(source.dtype, target.dtype)
             kernel = compile_reorder(source.layout, target.layout, conversion=what, threads=self.threads)
             moves.append((kernel, source, target))
-        self.out.steps.append(KernelStep(op, tuple(moves)))
+        text = self._text([op], "reorder", [place for pair in pairs for place in pair], shown=2)
+        self.out.steps.append(KernelStep(text, tuple(moves)))
 
     def _primitive(self, group: Group) -> None:
         assert group.primitive is not None and group.descriptor is not None
@@ -373,9 +380,8 @@ class _Planner:
         self._places[group.result] = target
         self.out.bytes_not_moved += group.bytes_not_moved
         descriptor = group.descriptor
-        step = PrimitiveStep(
-            group, descriptor, descriptor.primitive(), tuple(arguments), descriptor.implementation
-        )
+        text = self._text_of_primitive(group, descriptor.implementation, arguments)
+        step = PrimitiveStep(text, descriptor, descriptor.primitive(), tuple(arguments), text.implementation)
         self.out.steps.append(step)
 
     def _argument(
@@ -398,13 +404,59 @@ class _Planner:
     def _pack(self, constant: Array, wanted: MemoryDescriptor) -> Buffer:
         """A buffer with a constant as `wanted` has it."""
         plain = descriptors.row_major(self.library, constant.shape, descriptors.dtype_of_array(constant))
-        source = _aligned_copy(np.ascontiguousarray(constant))
         if self.library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
-            return self._buffer(source.nbytes, Owner.CONSTANT, array=source)
+            stored = _stored(constant)
+            return self._buffer(stored.nbytes, Owner.CONSTANT, array=stored)
+        source = np.ascontiguousarray(constant)
         packed = aligned(wanted.nbytes)
         packed[...] = 0
         ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)
         return self._buffer(packed.nbytes, Owner.CONSTANT, array=packed)
+
+    # What steps are, for people ---------------------------------------------------------------------------------
+
+    def _text(
+        self,
+        ops: Sequence[Operation],
+        implementation: str,
+        places: Iterable[Location],
+        *,
+        shown: int | None = None,
+    ) -> StepText:
+        """The text of a step on places, the layouts of the first `shown` of which are said."""
+        known = [place for place in places if isinstance(place, Place)]
+        nbytes = sum(place.layout.nbytes(place.dtype) for place in known)
+        return self._said(ops, implementation, [place.layout for place in known[:shown]], nbytes)
+
+    def _text_of_primitive(
+        self, group: Group, implementation: str, arguments: Sequence[MemoryArgument]
+    ) -> StepText:
+        inside = set(group.ops)
+        values = [
+            value
+            for op in group.ops
+            for value in op.operands
+            if not isinstance(value.owner, nn.ConstantOp) and value.owner not in inside
+        ]
+        layouts = [self.values.layout(value) for value in (*values, group.result)]
+        nbytes = sum(argument.descriptor.nbytes for argument in arguments)
+        return self._said(group.ops, implementation, layouts, nbytes)
+
+    def _said(
+        self, ops: Sequence[Operation], implementation: str, layouts: Iterable[Layout], nbytes: int
+    ) -> StepText:
+        formats = tuple(str(layout.format) for layout in layouts)
+        names = tuple(name_of_op(op) for op in ops)
+        return StepText(names, self._numbers[ops[0]], implementation, formats, nbytes)
+
+    def _alone(self, op: Operation) -> Operation:
+        """A copy of an op on arguments of a block of its own, which keeps nothing of the program."""
+        block = Block(arg_types=[operand.type for operand in op.operands])
+        copy = op.clone(dict(zip(op.operands, block.args, strict=True)))
+        if isinstance(copy.location, UnknownLoc):
+            copy.location = self._function.location
+        block.add_op(copy)
+        return copy
 
     # The end ----------------------------------------------------------------------------------------------------
 
@@ -440,41 +492,40 @@ def replace_layout(place: Place, layout: Layout) -> Place:
     return replace(place, layout=layout)
 
 
-def _aligned_copy(array: Array) -> Array:
-    """The bytes of an array, on a cache line."""
+def _stored(array: Array) -> Array:
+    """The bytes of an array, row-major, on a cache line."""
     copy = aligned(max(array.nbytes, 1))
-    copy[: array.nbytes] = array.reshape(-1).view(np.uint8)
+    copy[: array.nbytes].view(array.dtype).reshape(array.shape)[...] = array
     return copy
 
 
-def text_of(step: Step) -> StepText:
-    """What a step of a planned program is, for people."""
-    ops = tuple(name_of_op(op) for op in ops_of(step))
-    match step:
-        case PrimitiveStep():
-            assert step.group is not None
-            implementation = step.implementation
-            nbytes = sum(a.descriptor.nbytes for a in step.arguments if a.descriptor.nbytes)
-            inside = {id(op) for op in step.group.ops}
-            values = [
-                value
-                for op in step.group.ops
-                for value in op.operands
-                if not isinstance(value.owner, nn.ConstantOp) and id(value.owner) not in inside
-            ]
-            layouts = [layout_at_run_time(value.type) for value in (*values, step.group.result)]
-            return StepText(ops, implementation, _formats(layouts), nbytes)
-        case KernelStep():
-            implementation, places = "reorder", [place for _, *pair in step.moves for place in pair]
-        case LoopStep():
-            implementation, places = "loop", [*step.operands, step.result]
-        case ReferenceStep():
-            implementation, places = "reference", [*step.operands, *step.results]
-    known = [place for place in places if isinstance(place, Place)]
-    nbytes = sum(place.layout.nbytes(place.dtype) for place in known)
-    shown = known[:2] if isinstance(step, KernelStep) else known
-    return StepText(ops, implementation, _formats([place.layout for place in shown]), nbytes)
+def _numbered(ops: Iterable[Operation]) -> Iterator[tuple[Operation, int]]:
+    """Each op with its number among those of its name."""
+    seen = Counter[str]()
+    for op in ops:
+        name = name_of_op(op)
+        yield op, seen[name]
+        seen[name] += 1
 
 
-def _formats(layouts: Sequence[Layout]) -> tuple[str, ...]:
-    return tuple(str(layout.format) for layout in layouts)
+def _dying_constants(ops: Iterable[Operation], groups: Sequence[Group]) -> dict[int, list[nn.ConstantOp]]:
+    """By the number of a group, the constants that no later one reads, as they are or through reorders and views."""
+    number_of = {op: number for number, group in enumerate(groups) for op in group.ops}
+    behind: dict[SSAValue, set[nn.ConstantOp]] = {}
+    last: dict[nn.ConstantOp, int] = {}
+    for op in ops:
+        if isinstance(op, nn.ConstantOp):
+            behind[op.result] = {op}
+            continue
+        read = {constant for value in op.operands for constant in behind.get(value, ())}
+        if read and isinstance(op, (ReorderOp, *VIEWS)):
+            behind[op.results[0]] = read
+        if isinstance(op, ReturnOp):  # results are stored last
+            for constant in read:
+                last.pop(constant, None)
+        elif op in number_of:
+            last.update((constant, max(number_of[op], last.get(constant, 0))) for constant in read)
+    dying: dict[int, list[nn.ConstantOp]] = {}
+    for constant, number in last.items():
+        dying.setdefault(number, []).append(constant)
+    return dying

@@ -227,7 +227,7 @@ class _Activation:
         first, _ = self._parallel(step.kernel.address, step.kernel.threads)
         self._records[-1][first] = arguments.ctypes.data
         if step.kernel.has_indices:
-            self.with_indices.append((self.plan.text_of(step).ops[-1], arguments))
+            self.with_indices.append((step.text.ops[-1], arguments))
 
     # Running ----------------------------------------------------------------------------------------------------
 
@@ -273,15 +273,17 @@ class _Activation:
             elif not self.library.is_synchronous:
                 self.library.api.dnnl_stream_wait(self.stream.value)
             spent = perf_counter_ns() - start
-            text = self.plan.text_of(step)
-            times.append(StepTime(text.ops, text.implementation, text.layouts, text.nbytes, spent))
+            text = step.text
+            times.append(
+                StepTime(text.ops, text.number, text.implementation, text.layouts, text.nbytes, spent)
+            )
 
     def _walk(self, first: int, end: int) -> None:
         """Runs the records from `first` to before `end`. Raises LayoutError naming the op whose step failed."""
         reached = self._driver(self._first_record, first, end)
         if reached < end:
             step = self.plan.steps[min(bisect(self._first, reached), len(self.plan.steps)) - 1]
-            raise LayoutError(f"{self.library} failed on {self.plan.text_of(step).ops[0]}")
+            raise LayoutError(f"{self.library} failed on {step.text.ops[0]}")
 
     def _bind(self, inputs: Sequence[Tensor]) -> dict[int, Array]:
         """Points memory objects at this call's inputs and results; the arrays of the results, by number."""

@@ -8,7 +8,7 @@ lies in one arena, as the plan of lifetimes says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
@@ -26,8 +26,6 @@ from layout_ir.elements.numpy_types import Array, storage
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
-
-    from layout_ir.backends.onednn.post_op_fusion import Group
 
 
 class Owner(Enum):
@@ -123,6 +121,8 @@ class StepText:
 
     ops: tuple[str, ...]
     """Names of the ops that it computes."""
+    number: int
+    """Which of the ops of that name in the function the first of them is, from 0 on."""
     implementation: str
     """The implementation of the library, `reorder` of a compiled one, `loop`, or `reference` of NumPy."""
     layouts: tuple[str, ...]
@@ -133,9 +133,9 @@ class StepText:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrimitiveStep:
-    """An execution of a primitive of the library. `group` is what it computes, where the program is at hand."""
+    """An execution of a primitive of the library."""
 
-    group: Group | None
+    text: StepText
     descriptor: PrimitiveDescriptor
     primitive: Handle
     arguments: tuple[MemoryArgument, ...]
@@ -144,9 +144,9 @@ class PrimitiveStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelStep:
-    """Compiled reorders, each from a location to a location, for `op`, where the program is at hand."""
+    """Compiled reorders, each from a location to a location."""
 
-    op: Operation | None
+    text: StepText
     moves: tuple[tuple[Kernel, Location, Location], ...]
 
 
@@ -154,7 +154,7 @@ class KernelStep:
 class LoopStep:
     """An op, or elementwise ops behind each other, by a compiled loop."""
 
-    group: Group | None
+    text: StepText
     kernel: LoopKernel
     operands: tuple[Location, ...]
     result: Location
@@ -162,8 +162,9 @@ class LoopStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferenceStep:
-    """An op by the NumPy reference."""
+    """An op by the NumPy reference. `op` has operands of its own, so that no program is kept for it."""
 
+    text: StepText
     op: Operation
     operands: tuple[Place, ...]
     results: tuple[Place, ...]
@@ -177,7 +178,6 @@ class ExecutionPlan:
     """The steps of a function, its buffers, and where its inputs and results are."""
 
     library: Library
-    text_of: Callable[[Step], StepText]
     steps: list[Step] = field(default_factory=list[Step])
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     inputs: list[Place] = field(default_factory=list[Place])

@@ -39,9 +39,8 @@ def _sinks(op: nn.ElementwiseOp) -> bool:
     if not isinstance(source.owner, _JOINED) or not source.has_one_use() or not reorder.result.has_one_use():
         return False
     if layout_at_run_time(source.type).is_padded or dtype_of(source.type) != dtype_of(op.result.type):
-        return (
-            False  # pads would have to hold what the op makes of them, and the bytes that are moved be others
-        )
+        # Pads would have to hold what the op makes of them, and the bytes that are moved be others.
+        return False
     build = Builder(InsertPoint.before(op))
     operands = [source if value is reorder.result else value for value in op.operands]
     type = with_format(op.result.type, encoding_of(source.type))

@@ -65,7 +65,7 @@ from layout_ir.backends.onednn.primitives import (
 from layout_ir.errors import LayoutError
 from layout_ir.version import __version__
 
-_MAGIC = b"layout-ir executable 1\n"
+_MAGIC = b"layout-ir executable 2\n"
 _HEAD = len(_MAGIC) + 32 + 8
 """Bytes in front of the head."""
 
@@ -124,7 +124,7 @@ def file_of(runnable: RunnablePlan) -> Iterator[bytes | memoryview]:
         "results": [_place(place) for place in plan.results],
         "arena": asdict(plan.arena),
         "bytes not moved": plan.bytes_not_moved,
-        "steps": [{**_step(step, blobs), "text": asdict(plan.text_of(step))} for step in plan.steps],
+        "steps": [{**_step(step, blobs), "text": asdict(step.text)} for step in plan.steps],
     }
     head = json.dumps(content, separators=(",", ":"), default=_number).encode()
     head += b" " * (-(_HEAD + len(head)) % ALIGNMENT)
@@ -255,19 +255,23 @@ def read_plan(path: str, library: Library) -> RunnablePlan:
     return _Reader(head, data[_HEAD + size :], library).runnable()
 
 
+def _text(said: Json) -> StepText:
+    ops, layouts = tuple(said["ops"]), tuple(said["layouts"])
+    return StepText(ops, said["number"], said["implementation"], layouts, said["nbytes"])
+
+
 class _Reader:
     def __init__(self, head: Json, blobs: NDArray[np.uint8], library: Library) -> None:
         self.head = head
         self.blobs = blobs
         self.library = library
         self._codes: dict[tuple[int, str], Code] = {}
-        self._texts: dict[Step, StepText] = {}
         self._buffers: list[Buffer] = [self._buffer(k, said) for k, said in enumerate(head["buffers"])]
 
     def runnable(self) -> RunnablePlan:
         """The plan, with its primitives made."""
         head = self.head
-        plan = ExecutionPlan(self.library, self._texts.__getitem__)
+        plan = ExecutionPlan(self.library)
         arena = head["arena"]
         plan.buffers = self._buffers
         plan.arena = ArenaPlan(tuple(arena["offsets"]), arena["size"], arena["lower_bound"])
@@ -277,12 +281,7 @@ class _Reader:
         plan.results = [self._place(said) for said in head["results"]]
         plan.bytes_not_moved = head["bytes not moved"]
         self.library.use_threads(head["threads"])  # which primitives are made for
-        for said in head["steps"]:
-            step = self._step(said)
-            text = said["text"]
-            layouts = tuple(text["layouts"])
-            self._texts[step] = StepText(tuple(text["ops"]), text["implementation"], layouts, text["nbytes"])
-            plan.steps.append(step)
+        plan.steps = [self._step(said, _text(said["text"])) for said in head["steps"]]
         names = tuple(head["input names"]), tuple(head["result names"])
         return RunnablePlan(plan, head["threads"], head["title"], *names)
 
@@ -307,16 +306,16 @@ class _Reader:
         buffer: Buffer = self._buffers[int(said["buffer"])]
         return Place(buffer, layout, said["dtype"], start=said["start"])
 
-    def _step(self, said: Json) -> Step:
+    def _step(self, said: Json, text: StepText) -> Step:
         match said["kind"]:
             case "primitive":
-                return self._primitive(said)
+                return self._primitive(said, text)
             case "reorder":
-                return KernelStep(None, tuple(self._move(*move) for move in said["moves"]))
+                return KernelStep(text, tuple(self._move(*move) for move in said["moves"]))
             case _:
                 *operands, result = [self._location(place) for place in said["places"]]
                 kernel: LoopKernel = self._kernel(said["kernel"], tensors=len(said["places"]))
-                return LoopStep(None, kernel, tuple(operands), result)
+                return LoopStep(text, kernel, tuple(operands), result)
 
     def _move(self, kernel: Json, source: Json, destination: Json) -> tuple[Kernel, Location, Location]:
         return self._kernel(kernel), self._location(source), self._location(destination)
@@ -329,7 +328,7 @@ class _Reader:
         threads = thread_pool.available(said["threads"])
         return _LoadedKernel(code, code.address(said["name"]), threads, said.get("indices", False), tensors)
 
-    def _primitive(self, said: Json) -> PrimitiveStep:
+    def _primitive(self, said: Json, text: StepText) -> PrimitiveStep:
         request = Request(
             said["name"], tuple(self._request_argument(argument) for argument in said["request"])
         )
@@ -351,7 +350,7 @@ class _Reader:
             for number, made_from, buffer, offset in cast("list[_Argument]", said["arguments"])
         ]
         return PrimitiveStep(
-            None, descriptor, descriptor.primitive(), tuple(arguments), said["implementation"]
+            text, descriptor, descriptor.primitive(), tuple(arguments), said["implementation"]
         )
 
     def _descriptor(self, made_from: Any, number: int, of: PrimitiveDescriptor) -> MemoryDescriptor:

@@ -36,6 +36,7 @@ from layout_ir.backends.onednn.recognized_functions import recognize_functions
 from layout_ir.backends.onednn.reorder_sinking import sink_reorders
 from layout_ir.backends.onednn.transposition_sinking import compose_transpositions, sink_transpositions
 from layout_ir.errors import LayoutError, public
+from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.selection.translation.from_ir import is_open
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class _Settings:
     measure_seconds: float
 
     def program(self, module: ModuleOp, entry: str) -> Program:
-        """The module, which becomes ours, with its layouts chosen, compiled."""
+        """The module, which becomes ours and is used up, with its layouts chosen, compiled."""
         function = entry_point(module, entry)
         state_for_library(module, function)
         if is_open(module):
@@ -121,10 +122,12 @@ def compile(
     if isinstance(model, ModuleOp):
         if shapes is not None:
             raise LayoutError("shapes are for ONNX models: the types of a module say its shapes")
-        return Executable(settings.program(model.clone(), entry))
-    open_inputs, names = _inputs_of(model)
-    if shapes is None and open_inputs:
-        return Executable(partial(_imported, settings, model), names, threads)
+        with gc_paused():
+            return Executable(settings.program(model.clone(), entry))
+    if shapes is None:
+        open_inputs, names = _inputs_of(model)
+        if open_inputs:
+            return Executable(partial(_imported, settings, model), names, threads)
     return Executable(_imported(settings, model, shapes))
 
 
@@ -142,6 +145,7 @@ def _inputs_of(model: Source) -> tuple[bool, list[str]]:
 
 
 def _imported(settings: _Settings, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> Program:
-    from layout_ir.frontends.onnx import from_onnx
+    with gc_paused():
+        from layout_ir.frontends.onnx import from_onnx
 
-    return settings.program(from_onnx(model, shapes=shapes, keep_quantized=True), "main")
+        return settings.program(from_onnx(model, shapes=shapes, keep_quantized=True), "main")

@@ -183,7 +183,7 @@ class Executable:
         Raises LayoutError before the first call of a model with open sizes.
         """
         plan = self._latest().plan
-        return dict(Counter(plan.text_of(s).ops[0] for s in plan.steps if isinstance(s, ReferenceStep)))
+        return dict(Counter(s.text.ops[0] for s in plan.steps if isinstance(s, ReferenceStep)))
 
     def describe(self) -> str:
         """What is executed, in a few lines: steps, memory, what fusion saves, what runs by the reference.
@@ -194,8 +194,8 @@ class Executable:
         primitives = [step for step in plan.steps if isinstance(step, PrimitiveStep)]
         reorders = sum(isinstance(step, KernelStep) for step in plan.steps)
         loops = [step for step in plan.steps if isinstance(step, LoopStep)]
-        fused = sum(len(plan.text_of(step).ops) - 1 for step in primitives)
-        looped = sum(len(plan.text_of(step).ops) for step in loops)
+        fused = sum(len(step.text.ops) - 1 for step in primitives)
+        looped = sum(len(step.text.ops) for step in loops)
         by = Counter(step.implementation for step in primitives).most_common()
         lines = [
             f"{plan.library}, {_count(self.threads, 'thread')}"

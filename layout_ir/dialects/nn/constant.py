@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     IntegerType,
     NoneAttr,
+    StringAttr,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation
@@ -80,6 +81,15 @@ class ConstantOp(NNOp):
         if isinstance(self.value, DenseResourceAttr):
             raise LayoutError(f"the values of this constant were left out when it was printed: {self.value}")
         return cast(Literal, self.value)
+
+    def leave_out(self) -> None:
+        """Forgets the values: as where they are left out when a program is printed, there is none from here on."""
+        self.properties = {"value": DenseResourceAttr(StringAttr("left_out"), self._value_type)}
+
+    def drop_all_references(self) -> None:
+        """Is called where the op is erased: its values do not wait for the collector of garbage, as the op does."""
+        super().drop_all_references()
+        self.leave_out()
 
     @property
     def is_splat(self) -> bool:

@@ -92,4 +92,9 @@ def array_bytes(array: NDArray[Any]) -> bytes:
     array = np.asarray(collapsed(array))
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
+    whole: Any = array
+    while isinstance(whole, np.ndarray):
+        whole = whole.base
+    if isinstance(whole, bytes) and array.flags.c_contiguous and array.nbytes == len(whole):
+        return whole  # of a weight as the file has it, which needs no second copy
     return array.tobytes()

@@ -26,11 +26,7 @@ def plan_of(executable: li.Executable) -> ExecutionPlan:
 
 def loops_of(executable: li.Executable) -> list[list[str]]:
     """The ops of each loop."""
-    return [
-        list(plan_of(executable).text_of(step).ops)
-        for step in plan_of(executable).steps
-        if isinstance(step, LoopStep)
-    ]
+    return [list(step.text.ops) for step in plan_of(executable).steps if isinstance(step, LoopStep)]
 
 
 @pytest.mark.parametrize("format", [None, "nhwc", "nChw8c"])
@@ -92,11 +88,9 @@ def test_negative_what_a_convolution_takes_as_post_op_stays_with_it():
     y = program.add(nn.SinOp, x, format="nChw8c")
     executable = compare(program.module(y), numbers(SHAPE))
     assert loops_of(executable) == [["nn.sin"]]
-    assert [
-        len(plan_of(executable).text_of(step).ops)
-        for step in plan_of(executable).steps
-        if isinstance(step, PrimitiveStep)
-    ] == [2]
+    assert [len(step.text.ops) for step in plan_of(executable).steps if isinstance(step, PrimitiveStep)] == [
+        2
+    ]
 
 
 def test_a_loop_writes_over_an_operand_that_nobody_needs_later():
