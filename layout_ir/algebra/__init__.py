@@ -12,7 +12,7 @@ a value. The modules build on each other in this order:
     layout_builder, views, reshape   the same buffer under another index
     layout                           the recipe bound to a shape
     binding                          how it is bound
-    concat, refinement               layouts made of several; the loops that copy between two
+    concat, parts, refinement        layouts made of several; what lies within another; the loops that copy between two
     physical                         the dense, row-major tensor of a layout; a reorder as tensor operations
 
 So a module below `layout` names Layout in its types and never makes one: it changes one by `dataclasses.replace`. One
