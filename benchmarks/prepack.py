@@ -98,8 +98,11 @@ def bert_base() -> Iterator[Weight]:
 MODELS = {"resnet": ("ResNet-50", resnet50), "bert": ("BERT-base", bert_base)}
 
 
-def packing(weight: Weight, kind: str, wanted: onednn.Desc, scale: Array | None) -> WeightPacking:
-    """The same for us: the layout of the descriptor, and the sums behind it."""
+def packing(weight: Weight, kind: str, wanted: onednn.Desc, factors: Array | None) -> WeightPacking:
+    """The same for us: the layout of the descriptor, and the sums behind it.
+
+    The library multiplies where a scale of the destination divides, so `factors` are scales of the source.
+    """
     x = wanted.described()
     layout = BlockingDesc(
         x.dims, x.padded_dims, x.padded_offsets, x.offset0, x.strides, x.inner_blks, x.inner_idxs
@@ -107,7 +110,7 @@ def packing(weight: Weight, kind: str, wanted: onednn.Desc, scale: Array | None)
     dtype = {"f32": "f32", "bf16": "bf16"}.get(kind, "i8")
     source = TensorDesc(weight.shape, "i8" if kind == "s8s8" else "f32")
     target = TensorDesc(weight.shape, dtype, replace(layout, pad="zero"))
-    found = WeightPacking(source, target, scale, (weight.channel,))
+    found = WeightPacking(source, target, None if factors is None else (factors, None), (weight.channel,))
     # What the library asks for is known by the size: it has sums behind the weights, or none.
     both = replace(found, compensation=("s8s8", "zero_point"))
     return both if dtype == "i8" and both.sizes[1] == wanted.size else found
@@ -122,16 +125,13 @@ class Model:
         self.weights = list(MODELS[name][1]())
         self.wanted = [weight.wanted(kind) for weight in self.weights]
         self.sources = [self._source(weight, rng) for weight in self.weights]
-        self.scales = [
-            np.full(weight.shape[weight.channel], 0.02, np.float32)
-            * rng.uniform(1, 2, weight.shape[weight.channel])
-            if kind == "s8"
-            else None
+        self.factors = [
+            rng.uniform(25, 50, weight.shape[weight.channel]).astype(np.float32) if kind == "s8" else None
             for weight in self.weights
         ]
         self.packings = [
-            packing(weight, kind, desc, scale)
-            for weight, desc, scale in zip(self.weights, self.wanted, self.scales, strict=True)
+            packing(weight, kind, desc, factors)
+            for weight, desc, factors in zip(self.weights, self.wanted, self.factors, strict=True)
         ]
         self.ours = [self._row(p.sizes[1]) for p in self.packings]
         self.theirs = [self._row(desc.size) for desc in self.wanted]
@@ -153,17 +153,16 @@ class Model:
     def onednn(self) -> Callable[[], None]:
         """A loop over the library's reorders."""
         calls: list[Callable[[], None]] = []
-        for weight, source, scale, desc, out in zip(
-            self.weights, self.sources, self.scales, self.wanted, self.theirs, strict=True
+        for weight, source, factors, desc, out in zip(
+            self.weights, self.sources, self.factors, self.wanted, self.theirs, strict=True
         ):
             dtype = "i8" if self.kind == "s8s8" else "f32"
             strides = [step // source.itemsize for step in source.strides]
             plain = onednn.Desc.from_strides(weight.shape, strides, dtype)
-            if scale is None:
+            if factors is None:
                 calls.append(onednn.Primitive(plain, source, desc, out))
                 continue
-            ratio = (1 / scale.astype(np.float64)).astype(np.float32)
-            attributes = onednn.Attributes(src_scale=(1 << weight.channel, ratio))
+            attributes = onednn.Attributes(src_scale=(1 << weight.channel, factors))
             try:
                 calls.append(onednn.Primitive(plain, source, desc, out, attributes))
             except onednn.OneDNNError:

@@ -103,9 +103,10 @@ def describe_arithmetic(conversion: Conversion) -> list[str]:
     dst, lines = conversion.dst, list[str]()
     verbs = {
         "src_zero": "subtract the source's zero point",
-        "ratio": "multiply by the ratio of the scales",
+        "src_scale": "multiply by the source's scale",
+        "dst_scale": "divide by the destination's scale",
         "beta": "add what the destination holds, times beta",
-        "dst_zero": "add the destination's zero point",
+        "dst_zero": "round to the nearest integer and add the destination's zero point",
     }
     for name, value in conversion.parameters.items():
         each, brought = f"one for each index of dim {conversion.dim}", "which each call brings along"

@@ -215,7 +215,6 @@ def quantized_result(
         return None
     if not primitive.quantization:
         return None  # that of floats writes integers wrong (binary) or slowly
-    name = primitive.request.name
     whole = primitive.extents == (layout.extent,) != layout.shape
     result = (
         retyped(primitive.result, dtype)
@@ -224,18 +223,14 @@ def quantized_result(
     )
     arguments = tuple(result if a is primitive.result else a for a in primitive.request.arguments)
     request = replace(primitive.request, arguments=arguments)
-    if name == "binary":
-        post_op = EltwisePostOp(Algorithm.LINEAR, 1 / scale, zero_point)
-        return replace(primitive, request=request, result=result, post_ops=(*primitive.post_ops, post_op))
-    operands = dict(primitive.operands)
-    quantization = [*primitive.quantization, Quantization(Argument.SCALE_OF | Argument.DST, 0)]
-    operands[Argument.SCALE_OF | Argument.DST] = vector(library, (scale,), np.float32)
+    post_ops = [*primitive.post_ops, EltwisePostOp(Algorithm.LINEAR, 1 / scale, 0.0)]
     if zero_point:
-        quantization.append(Quantization(Argument.ZERO_POINT_OF | Argument.DST, 0))
-        operands[Argument.ZERO_POINT_OF | Argument.DST] = vector(library, (zero_point,), np.int32)
-    return replace(
-        primitive, request=request, result=result, operands=operands, quantization=tuple(quantization)
-    )
+        # A zero point among the attributes is added before the library rounds. ONNX rounds first.
+        post_ops += [
+            EltwisePostOp(Algorithm.ROUND, 0.0, 0.0),
+            EltwisePostOp(Algorithm.LINEAR, 1.0, zero_point),
+        ]
+    return replace(primitive, request=request, result=result, post_ops=tuple(post_ops))
 
 
 def retyped(descriptor: MemoryDescriptor, dtype: str) -> MemoryDescriptor:

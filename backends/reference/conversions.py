@@ -13,7 +13,7 @@ import numpy as np
 from layout_ir.elements.element_types import element_type
 from layout_ir.elements.narrow_floats import decoded, encoded
 from layout_ir.elements.numpy_types import Array, convert, saturated, storage, widen
-from layout_ir.elements.quantization import Conversion
+from layout_ir.elements.quantization import PARAMETERS, Conversion
 from layout_ir.errors import LayoutError
 
 _BYTES = {"i4": "i8", "ui4": "ui8"}
@@ -48,18 +48,20 @@ def converted(
 
     with np.errstate(all="ignore"):
         y = _numbers(stored, conversion.src).astype(number)
-        src_zero, ratio, beta, dst_zero = map(parameter, ("src_zero", "ratio", "beta", "dst_zero"))
+        src_zero, src_scale, dst_scale, beta, dst_zero = map(parameter, PARAMETERS)
         if src_zero is not None:
             y = y - src_zero
-        if ratio is not None:
-            y = y * ratio
+        if src_scale is not None:
+            y = y * src_scale
+        if dst_scale is not None:
+            y = y / dst_scale
         if beta is not None:
             if old is None:
                 raise LayoutError(f"{conversion} adds to what the destination holds: give it as old")
             held = _numbers(old, conversion.dst).astype(number)
             y = y + beta * (held if dst_zero is None else held - dst_zero)
         if dst_zero is not None:
-            y = y + dst_zero
+            y = np.rint(y) + dst_zero
     return _stored(y, conversion.computes, conversion.dst, saturate=conversion.saturate)
 
 

@@ -47,8 +47,9 @@ class WeightPacking:
     """What becomes of one weight.
 
     `scale` belongs to the side that is quantized, one number or one for each channel (an array, or a list); None is
-    none. `channels` are the dims of output channels, which a number for each and the sums need: (0,) of (o, i, h, w),
-    (0, 1) of (g, o, i, h, w), (1,) of a matmul's (k, n). `saturate` is that of `compile_reorder`.
+    none. A pair is the source's, which multiplies as the factors do that oneDNN is given, and the destination's, which
+    divides. `channels` are the dims of output channels, which a number for each and the sums need: (0,) of
+    (o, i, h, w), (0, 1) of (g, o, i, h, w), (1,) of a matmul's (k, n). `saturate` is that of `compile_reorder`.
     """
 
     source: TensorDesc
@@ -181,7 +182,8 @@ def _tasks_of(number: int, packing: WeightPacking, threads: int, *, cold: bool) 
             if packing.compensation:
                 raise LayoutError(f"compensation sums of a weight without elements, {source.shape}")
             return []
-        if len(channels) > 1 and np.ndim(packing.scale) == 1:
+        scales = sides_of(packing.scale, source.dtype, destination.dtype, "scale")
+        if len(channels) > 1 and any(x is not None and np.ndim(x) == 1 for x in scales):
             # Numbers per channel belong to one dim, so the channels of all groups are made one.
             src, dst = (layout.merge_dims(channels[0], len(channels)) for layout in (src, dst))
             channels = channels[:1]

@@ -18,16 +18,21 @@ side has 32-bit integers and only zero points act, which is then exact. Every st
 this order (steps that are not asked for are left out, none is fused):
 
     y = stored - source zero point
-    y = y * ratio                          ratio = source scale / destination scale, divided in f64, rounded once
+    y = y * source scale
+    y = y / destination scale
     y = y + beta * (old - destination zero point)       old: what the destination held
-    y = y + destination zero point
+    y = y to the nearest integer, ties to even, + destination zero point
     stored = y, converted as above
 
-So beta adds reals: new = source + beta * old, both in the scale of the destination. oneDNN's sum (3.13) takes the
-stored number for the real one: stored = (source + beta * stored) / scale + zero point. The two are the same where the
-destination has scale 1 and zero point 0, and only there. NaN becomes 0 here, often the least integer there. oneDNN
-saturates i32 at 2147483520, the greatest f32 below the bound, and flushes subnormals of bf16; here they are numbers
-like all others.
+That is ONNX's DequantizeLinear behind which its QuantizeLinear stands, so a chain of the two is one reorder and none
+of its integers changes. Equal scales that are compiled in cancel.
+
+oneDNN (3.13) multiplies by the rounded reciprocal of the destination's scale and adds the zero point before it rounds:
+one integer in about 100,000 is its neighbour, and ties are where the zero point is odd. Its sum takes the stored
+number for the real one: stored = (source + beta * stored) / scale + zero point. Here beta adds reals: new = source +
+beta * old, both in the scale of the destination. The two are the same where the destination has scale 1 and zero point
+0, and only there. NaN becomes 0 here, often the least integer there. oneDNN saturates i32 at 2147483520, the greatest
+f32 below the bound, and flushes subnormals of bf16; here they are numbers like all others.
 
 **Narrow floats** have 8 bits or 4. What is beyond their greatest number becomes that number with `saturate`, as ONNX's
 Cast and QuantizeLinear do unless told otherwise; without, infinity (f8E5M2) or NaN (the other f8), as in oneDNN,
@@ -58,8 +63,10 @@ Parameter = float | tuple[float, ...] | Literal["tensor", "channel"]
 """A number, or one per channel, that is compiled in; or "tensor" or "channel": a run-time parameter, whose value every
 call passes as one number or as one per channel."""
 
-PARAMETERS = ("src_zero", "ratio", "beta", "dst_zero")
+PARAMETERS = ("src_zero", "src_scale", "dst_scale", "beta", "dst_zero")
 """The parameters of a conversion, in the order in which they act."""
+
+_SCALES = ("src_scale", "dst_scale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,8 @@ class Conversion:
     src: str
     dst: str
     src_zero: Parameter | None = None
-    ratio: Parameter | None = None
+    src_scale: Parameter | None = None
+    dst_scale: Parameter | None = None
     beta: Parameter | None = None
     dst_zero: Parameter | None = None
     dim: int | None = None
@@ -93,7 +101,7 @@ class Conversion:
                     f"{name} has {len(value)} numbers, expected {self.channels}, one per channel"
                 )
             for number in () if isinstance(value, str) else value if isinstance(value, tuple) else (value,):
-                rounded(number, self.computes)
+                _acting(name, number, self.computes)
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -114,7 +122,9 @@ class Conversion:
     @property
     def computes(self) -> str:
         """The type of the arithmetic."""
-        return computing_type(self.src, self.dst, shifts=self.ratio is None and self.beta is None)
+        return computing_type(
+            self.src, self.dst, shifts=self.src_scale is self.dst_scale is self.beta is None
+        )
 
     def __str__(self) -> str:
         steps = ", saturate" if self.saturate else ""
@@ -153,6 +163,14 @@ def rounded(value: float, dtype: str) -> float:
         return struct.unpack("<f", struct.pack("<f", value))[0] if dtype == "f32" else float(value)
     except OverflowError:
         raise LayoutError(f"{value} is no number of {dtype}, in which it would act") from None
+
+
+def _acting(name: str, value: float, dtype: str) -> float:
+    """A parameter as a number of `dtype`. Raises LayoutError where it is none, or a scale that becomes 0."""
+    number = rounded(value, dtype)
+    if name in _SCALES and not number > 0:
+        raise LayoutError(f"{name} {value} is no positive number of {dtype}, in which it would act")
+    return number
 
 
 def conversion_between(
@@ -200,38 +218,26 @@ def conversion_between(
         wrong = _first_but(x, (low <= numbers) & (numbers <= high) & (np.rint(numbers) == numbers))
         if wrong is not None:
             raise LayoutError(f"zero point {wrong} of {dtype}: expected integers from {low} to {high}")
-    first, second = (1.0 if x is None else x for x in scales)
-    with np.errstate(over="ignore"):
-        ratio = np.divide(first, second)
-    wrong = _first_but(ratio, np.isfinite(ratio))
-    if wrong is not None:
-        raise LayoutError(f"scales too far apart: the source's / the destination's is {wrong}")
-    at_run_time = isinstance(first, np.ndarray) or isinstance(second, np.ndarray)
+    if not any(isinstance(x, np.ndarray) for x in scales) and scales[0] == scales[1]:
+        scales = [None, None]
+    every = (zeros[0], *scales, _given(beta, "beta", 0), zeros[1])
     given: dict[str, Any] = {
-        "src_zero": zeros[0],
-        # Dividing arrays of rank 0 makes a number.
-        "ratio": np.asarray(ratio) if at_run_time else _compiled(ratio),
-        "beta": _given(beta, "beta", 0),
-        "dst_zero": zeros[1],
-    }
-    neutral = {"ratio": 1.0}
-    given = {
         name: x
-        for name, x in given.items()
-        if isinstance(x, np.ndarray) or x not in (None, neutral.get(name, 0.0))
+        for name, x in zip(PARAMETERS, every, strict=True)
+        if isinstance(x, np.ndarray) or x not in (None, 1.0 if name in _SCALES else 0.0)
     }
-    number = computing_type(src, dst, shifts=not given.keys() & {"ratio", "beta"})
+    number = computing_type(src, dst, shifts=given.keys() <= {"src_zero", "dst_zero"})
     values: dict[str, NDArray[Any]] = {name: x for name, x in given.items() if isinstance(x, np.ndarray)}
     found: dict[str, Any] = {}
     for name, x in given.items():
         if name in values:
             for extreme in (x.min(), x.max()) if x.size else ():
-                rounded(float(extreme), number)
+                _acting(name, float(extreme), number)
             found[name] = "channel" if x.ndim else "tensor"
+        elif isinstance(x, tuple):
+            found[name] = tuple(_acting(name, y, number) for y in cast("tuple[float, ...]", x))
         else:
-            one_per_channel = isinstance(x, tuple)
-            numbers = [rounded(y, number) for y in cast("tuple[float, ...]", x if one_per_channel else (x,))]
-            found[name] = tuple(numbers) if one_per_channel else numbers[0]
+            found[name] = _acting(name, x, number)
     found["saturate"] = _saturates(saturate, src, dst)
     if not any(map(is_per_channel, found.values())):
         return Conversion(src, dst, **found), values
@@ -344,7 +350,7 @@ def to_real(stored: NDArray[Any], scale: float, zero_point: int) -> NDArray[np.f
 
 
 def to_stored(values: Any, dtype: str, scale: float, zero_point: int) -> NDArray[Any]:
-    """Real numbers as elements of `dtype`: scaled and shifted, then rounded once to nearest even, and saturated.
+    """Real numbers as elements of `dtype`: scaled, rounded once to nearest even, shifted, and saturated.
 
     Floats come as f64, for the caller to store. NaN becomes 0.
     """
@@ -355,7 +361,7 @@ def to_stored(values: Any, dtype: str, scale: float, zero_point: int) -> NDArray
     if element.is_float:
         return exact
     low, high = element.range
-    whole = np.clip(np.where(np.isnan(exact), 0, np.rint(exact + zero_point)), low, high)
+    whole = np.clip(np.where(np.isnan(exact), 0, np.rint(exact) + zero_point), low, high)
     # The greatest 64-bit integers are no f64; the nearest below is what fits.
     whole = np.minimum(whole, np.nextafter(2.0**63 if low < 0 else 2.0**64, 0))
     return whole.astype(np.int64 if low < 0 else np.uint64)

@@ -202,8 +202,8 @@ def test_a_reorder_of_quantized_tensors(reorders: Literal["compiled", "reference
     module = parse(QUANTIZED)
     module.verify()
     a, c = run(module, [x], reorders=reorders)
-    first = np.clip(np.rint(x * np.float32(20) + np.float32(3)), -128, 127)
-    again = np.clip(np.rint((first - 3) * np.float32(0.5) - 7), -128, 127)
+    first = np.clip(np.rint(x / np.float32(0.05)) + 3, -128, 127)
+    again = np.clip(np.rint((first - 3) * np.float32(0.05) / np.float32(0.1)) - 7, -128, 127)
     assert np.array_equal(a, first.astype(np.int8))
     assert np.allclose(c, (again + 7) * 0.1, atol=1e-6)
     assert abs(c - x)[abs(x) < 6].max() <= 0.025 + 0.05 + 1e-6

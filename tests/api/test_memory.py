@@ -354,7 +354,7 @@ def test_quantization_rounds_once_to_nearest_even_and_saturates(rng: Random):
     memory = Memory(TensorDesc((20,), "i8", scale=scale, zero_point=zero_point))
     memory.set_real([float(v) for v in values])
     # Python rounds fractions exactly, ties to even.
-    stored = [min(max(round(v / Fraction(scale) + zero_point), -128), 127) for v in values]
+    stored = [min(max(round(v / Fraction(scale)) + zero_point, -128), 127) for v in values]
     assert memory.numpy().tolist() == stored
     assert memory.real().tolist() == [(q - zero_point) * scale for q in stored]
 

@@ -73,8 +73,11 @@ def _convolution(
     scale = np.abs(x).max(tuple(range(len(channels), x.ndim))).ravel() / 100
     desc = convolution_weights(shape, **options)
     half = halved if "s8s8" in sums else 1.0
-    packing = WeightPacking(TensorDesc(shape, "f32"), _destination(desc, "i8"), scale / half, channels, sums)
+    # oneDNN multiplies where a destination's scale divides: its numbers are scales of the source.
     ratio = (1 / scale.astype(np.float64)).astype(np.float32)
+    packing = WeightPacking(
+        TensorDesc(shape, "f32"), _destination(desc, "i8"), (ratio * half, None), channels, sums
+    )
     return differing(desc, packing, x, onednn.Attributes(src_scale=(sum(1 << d for d in channels), ratio)))
 
 
@@ -147,8 +150,7 @@ def test_sums_stand_behind_the_weights():
     scales = [np.abs(x).max((1, 2, 3)) / 127 for x in weights]
     packed = li.prepack(weights, "OhwI64o4i", dtype="i8", scales=scales, compensation=BOTH)
     for x, scale, found in zip(weights, scales, packed, strict=True):
-        ratio = (1 / scale.astype(np.float64)).astype(np.float32)
-        stored = np.clip(np.rint(x * ratio[:, None, None, None]), -128, 127).astype(np.int8)
+        stored = np.clip(np.rint(x / scale[:, None, None, None]), -128, 127).astype(np.int8)
         data = li.reorder(stored, "oihw", li.Format.of("OhwI64o4i").with_pad("zero")).ravel()
         sums = np.zeros((len(x) + 63) // 64 * 64, np.int32)
         sums[: len(x)] = stored.astype(np.int32).sum((1, 2, 3))
@@ -158,9 +160,9 @@ def test_sums_stand_behind_the_weights():
 
 def test_scales_of_groups_are_one_for_each_channel_of_each_group():
     x = np.random.default_rng(0).normal(0, 1, (3, 8, 5, 2, 2)).astype(np.float32)
-    scales = np.random.default_rng(1).uniform(0.01, 0.1, 24)
+    scales = np.random.default_rng(1).uniform(0.01, 0.1, 24).astype(np.float32)
     [found] = li.prepack([x], "goihw", dtype="i8", scales=[scales], channels=(0, 1))
-    wanted = np.rint(x * (1 / scales).astype(np.float32).reshape(3, 8, 1, 1, 1))
+    wanted = np.rint(x / scales.reshape(3, 8, 1, 1, 1))
     assert np.array_equal(found, np.clip(wanted, -128, 127).ravel())
 
 

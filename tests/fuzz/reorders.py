@@ -32,7 +32,7 @@ from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.narrow_floats import decoded
-from layout_ir.elements.quantization import Conversion, computing_type, is_per_channel, rounded
+from layout_ir.elements.quantization import PARAMETERS, Conversion, computing_type, is_per_channel, rounded
 from layout_ir.symbolic.symint import Size
 from tests.backends.llvm.cases import random_case
 from tests.fuzz.kinds import Kind, Wrong
@@ -133,7 +133,7 @@ def random_conversion(
     channels, number = (0 if dim is None else shape[dim]), computing_type(src, dst)
     found: dict[str, Any] = {}
     values: dict[str, Array] = {}
-    for name in ("src_zero", "ratio", "beta", "dst_zero"):
+    for name in PARAMETERS:
         several = ["channel", "constants"] if channels and name != "beta" else []
         kind = rng.choice([None, "constant", "tensor", *several])
         count = channels if kind in several else 1

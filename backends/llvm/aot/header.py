@@ -13,7 +13,8 @@ from layout_ir.errors import shape_text
 
 _MEANINGS = {
     "src_zero": "the zero point of the source",
-    "ratio": "the source's scale / the destination's, where a side that is not quantized has 1",
+    "src_scale": "the scale of the source",
+    "dst_scale": "the scale of the destination",
     "beta": "the factor of what the destination held, which is added",
     "dst_zero": "the zero point of the destination",
 }

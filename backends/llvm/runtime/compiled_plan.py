@@ -102,7 +102,7 @@ class Reorder:
         """The C prototype of the function at `address`. Part 0 of 1 is the whole reorder.
 
         Where the elements are converted with parameters that are not compiled in, the first argument is an array of
-        addresses: source, destination, then src_zero, ratio, beta and dst_zero, each of which is a row of numbers
+        addresses: source, destination, then those of `PARAMETERS`, each of which is a row of numbers
         (floats, or doubles where the conversion computes in f64), or is not read where the conversion has none.
         """
         if self.plan.conversion is not None and self.plan.conversion.at_run_time:

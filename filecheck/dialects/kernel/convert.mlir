@@ -48,7 +48,7 @@ func.func @converts(%x : tensor<1x64x56x56xf32, #nchw>, %p : tensor<1x3x20x20xui
 
 // A number for each channel.
 // CHECK-LABEL: kernel.plan @reorder_4 cpu "haswell" {
-// CHECK-NEXT:    width 1 src 1200 dst 4800 convert <ui8 to f32, src_zero [128.0, 127.0, 0.0], ratio [0.5, 2.0, 0.25], dim 1 of 3>
+// CHECK-NEXT:    width 1 src 1200 dst 4800 convert <ui8 to f32, src_zero [128.0, 127.0, 0.0], src_scale [0.5, 2.0, 0.25], dim 1 of 3>
 // CHECK:           deinterleave 1 ways 3 of 400 by 1600 channel 1 block 32
 
 // bf16 is rounded with integers, on every target.

@@ -32,7 +32,7 @@ func.func @others(%x : tensor<?x?xf32>, %y : tensor<2x3x4x5xf32, #nchw>)
 }
 
 // CHECK: kernel.dynamic @reorder_0 shape <?, 64, ?, ?> from <(n, c, h, w) : [n, c, h, w]> to <(n, c, h, w) : [n, h, w, c]> elements <f32 to f32> cpu "haswell"
-// CHECK-NEXT: kernel.dynamic @reorder_1 shape <?, ?> from <(n, c) : [n, c]> to <(n, c) : [n, c]> elements <f32 to i8, ratio 20.0, dst_zero 3.0> cpu "haswell"
+// CHECK-NEXT: kernel.dynamic @reorder_1 shape <?, ?> from <(n, c) : [n, c]> to <(n, c) : [n, c]> elements <f32 to i8, dst_scale 0.05000000074505806, dst_zero 3.0> cpu "haswell"
 // CHECK-NEXT: kernel.plan @reorder_2 cpu "haswell"
 
 // A kernel for dynamic extents takes them from memory, and chooses among its plans.

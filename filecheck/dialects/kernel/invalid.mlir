@@ -350,15 +350,15 @@ kernel.plan @p {
 // -----
 
 kernel.plan @p {
-  // expected-error@+1 {{ratio has 2 numbers, expected 3, one per channel}}
-  width 1 src 64 dst 16 convert <f32 to i8, ratio [1.0, 2.0], dim 1 of 3>
+  // expected-error@+1 {{dst_scale has 2 numbers, expected 3, one per channel}}
+  width 1 src 64 dst 16 convert <f32 to i8, dst_scale [1.0, 2.0], dim 1 of 3>
 }
 
 // -----
 
 kernel.plan @p {
   // expected-error@+1 {{one number per channel needs the dim of the channels, and the dim such a number}}
-  width 1 src 64 dst 16 convert <f32 to i8, ratio [1.0, 2.0]>
+  width 1 src 64 dst 16 convert <f32 to i8, dst_scale [1.0, 2.0]>
 }
 
 // -----
@@ -391,8 +391,8 @@ kernel.dynamic @negative_nothing_open shape <2, 3> from <(a, b) : [a, b]> to <(a
 
 // -----
 
-// expected-error@+1 {{its arguments are extents, a call cannot bring ratio along}}
-kernel.dynamic @negative_numbers_of_a_call shape <?, 3> from <(a, b) : [a, b]> to <(a, b) : [b, a]> elements <f32 to i8, ratio tensor>
+// expected-error@+1 {{its arguments are extents, a call cannot bring dst_scale along}}
+kernel.dynamic @negative_numbers_of_a_call shape <?, 3> from <(a, b) : [a, b]> to <(a, b) : [b, a]> elements <f32 to i8, dst_scale tensor>
 
 // -----
 
@@ -570,7 +570,7 @@ kernel.plan @negative_moves_where_elements_convert {
 // -----
 
 kernel.plan @negative_channels_behind_the_last {
-  width 1 src 64 dst 16 convert <f32 to i8, ratio [1.0, 2.0, 3.0, 4.0], dim 1 of 4>
+  width 1 src 64 dst 16 convert <f32 to i8, dst_scale [1.0, 2.0, 3.0, 4.0], dim 1 of 4>
   step src 0 dst 0 channel 1
     // expected-error@+1 {{uses channels 1 to 4, there are 4}}
     copy 4 channel 1 for 4 src 16 dst 4
@@ -579,7 +579,7 @@ kernel.plan @negative_channels_behind_the_last {
 // -----
 
 kernel.plan @negative_channels_in_front {
-  width 1 src 64 dst 16 convert <f32 to i8, ratio channel, dim 1 of 4>
+  width 1 src 64 dst 16 convert <f32 to i8, dst_scale channel, dim 1 of 4>
   step src 0 dst 0
     // expected-error@+1 {{uses channels -3 to 0, there are 4}}
     tile 1 rows 4 by 16 channel -1 cols 4 by 4 schedule <rows 4, cols 4>
@@ -588,7 +588,7 @@ kernel.plan @negative_channels_in_front {
 // -----
 
 kernel.plan @negative_ways_of_more_channels {
-  width 1 src 192 dst 48 convert <f32 to i8, ratio channel, dim 1 of 2>
+  width 1 src 192 dst 48 convert <f32 to i8, dst_scale channel, dim 1 of 2>
   step src 0 dst 0
     // expected-error@+1 {{uses channels 0 to 2, there are 2}}
     interleave 1 ways 3 of 16 by 64 channel 1 block 16
@@ -597,7 +597,7 @@ kernel.plan @negative_ways_of_more_channels {
 // -----
 
 kernel.plan @negative_levels_of_more_channels {
-  width 1 src 64 dst 16 convert <f32 to i8, ratio channel, dim 0 of 15>
+  width 1 src 64 dst 16 convert <f32 to i8, dst_scale channel, dim 0 of 15>
   step src 0 dst 0
     positions 0 to 16 <1: for 4 src 4 dst 1 channel 1, 4: for 4 src 16 dst 4 channel 4>
       // expected-error@+1 {{uses channels 0 to 15, there are 15}}
@@ -660,7 +660,7 @@ kernel.plan @negative_less_than_nothing {
 
 kernel.plan @negative_numbers_that_are_none {
   // expected-error@+1 {{1e+300 is no number of f32, in which it would act}}
-  width 1 src 64 dst 16 convert <f32 to i8, ratio [1.0e300, 1.0], dim 1 of 2>
+  width 1 src 64 dst 16 convert <f32 to i8, dst_scale [1.0e300, 1.0], dim 1 of 2>
 }
 
 // -----
@@ -716,7 +716,7 @@ kernel.plan @negative_table_without_offsets {
 // -----
 
 kernel.plan @negative_channels_of_a_wrong_loop {
-  width 4 src 64 dst 64 convert <f32 to f32, ratio channel, dim 0 of 4>
+  width 4 src 64 dst 64 convert <f32 to f32, dst_scale channel, dim 0 of 4>
   step src 0 dst 0
     // expected-error@+1 {{positions is -8, at least 1 is needed}}
     positions 16 to 8 <1: for 4 src 4 dst 4 channel 1, 4: for 2 src 16 dst 16>

@@ -97,8 +97,8 @@ kernel.plan @pads {
 // Elements change their type; channels follow the loops.
 // CHECK-LABEL: kernel.plan @converts {
 kernel.plan @converts {
-  // CHECK-NEXT:   width 1 src 65536 dst 16384 convert <f32 to i8, src_zero 1.0, ratio channel, beta tensor, dst_zero -3.0, dim 1 of 64>
-  width 1 src 65536 dst 16384 convert <f32 to i8, src_zero 1.0, ratio channel, beta tensor, dst_zero -3.0, dim 1 of 64>
+  // CHECK-NEXT:   width 1 src 65536 dst 16384 convert <f32 to i8, src_zero 1.0, dst_scale channel, beta tensor, dst_zero -3.0, dim 1 of 64>
+  width 1 src 65536 dst 16384 convert <f32 to i8, src_zero 1.0, dst_scale channel, beta tensor, dst_zero -3.0, dim 1 of 64>
   // CHECK-NEXT:   step src 0 dst 0 channel 8
   step src 0 dst 0 channel 8
   // CHECK-NEXT:     for 2 src 4096 dst 1024 channel 32 parallel
@@ -121,8 +121,8 @@ kernel.plan @converts {
 // Every way is a channel.
 // CHECK-LABEL: kernel.plan @deinterleaves_and_converts {
 kernel.plan @deinterleaves_and_converts {
-  // CHECK-NEXT:   width 1 src 192 dst 144 convert <f32 to i8, ratio channel, dim 1 of 3>
-  width 1 src 192 dst 144 convert <f32 to i8, ratio channel, dim 1 of 3>
+  // CHECK-NEXT:   width 1 src 192 dst 144 convert <f32 to i8, dst_scale channel, dim 1 of 3>
+  width 1 src 192 dst 144 convert <f32 to i8, dst_scale channel, dim 1 of 3>
   // CHECK-NEXT:   step src 0 dst 0
   step src 0 dst 0
   // CHECK-NEXT:     deinterleave 1 ways 3 of 16 by 64 channel 1 block 16 parallel

@@ -1,7 +1,7 @@
 """What the ops of the dialect hold: a plan, a conversion, a shape that is known in part.
 
 #kernel.plan<width 4 src 64 dst 64 step src 0 dst 0 copy 64 parallel>
-#kernel.conversion<f32 to i8, ratio 20.0, dst_zero 3.0>
+#kernel.conversion<f32 to i8, dst_scale 0.5, dst_zero 3.0>
 #kernel.shape<?, 64, ?, ?>
 """
 

@@ -7,7 +7,7 @@
           tile 4 rows 64 by 6272 cols 1568 by 256 schedule <cols 16, rows 16, cols 4>
     }
     kernel.dynamic @reorder_1 shape <?, 64, ?, ?> from <(n, c, h, w) : [n, c, h, w]> to <(n, c, h, w) : [n, h, w, c]>
-                              elements <f32 to i8, ratio 20.0> cpu "haswell"
+                              elements <f32 to i8, dst_scale 0.5> cpu "haswell"
     %y = kernel.call @reorder_0 %x : T -> U
 
 `kernel.plan` holds a plan, the value that is compiled; its text is `str(plan)`, and `layout_ir.dialects.kernel.plan`

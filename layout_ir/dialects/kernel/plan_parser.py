@@ -304,7 +304,7 @@ class _Reader:
 
 
 def read_conversion(parser: AttrParser) -> Conversion:
-    """The conversion `<f32 to i8, ratio 20.0>` that comes next. Raises ParseError where there is none."""
+    """The conversion `<f32 to i8, dst_scale 0.5>` that comes next. Raises ParseError where there is none."""
     with parser.in_angle_brackets():
         src = _read_dtype(parser)
         parser.parse_keyword("to")
@@ -326,10 +326,7 @@ def read_conversion(parser: AttrParser) -> Conversion:
             kind = parser.parse_optional_keyword_in(("tensor", "channel"))
             found[name] = _read_parameters(parser) if kind is None else cast("Parameter", kind)
         try:
-            return Conversion(
-                src, dst, found.get("src_zero"), found.get("ratio"), found.get("beta"), found.get("dst_zero"),
-                dim, channels, saturate,
-            )  # fmt: skip
+            return Conversion(src, dst, **found, dim=dim, channels=channels, saturate=saturate)
         except LayoutError as error:
             parser.raise_error(str(error))
 

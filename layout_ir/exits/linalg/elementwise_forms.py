@@ -70,10 +70,8 @@ def write_conversion(build: LinalgBuilder, op: ReorderOp, operands: list[TensorV
         )
     wide = conversion.computes
     parameters: list[TensorValue] = []
-    names = [
-        name for name in ("src_zero", "ratio", "dst_zero") if conversion.parameters.get(name) is not None
-    ]
-    if set(conversion.parameters) - set(names):
+    names = list(conversion.parameters)
+    if "beta" in names:
         raise LayoutError("it adds to what the destination holds, which a value of linalg has not")
     for name in names:
         value: Any = conversion.parameters[name]
@@ -92,10 +90,12 @@ def write_conversion(build: LinalgBuilder, op: ReorderOp, operands: list[TensorV
         y = _converted(stored, conversion.src, wide, "truncate")
         if "src_zero" in given:
             y = y - given["src_zero"]
-        if "ratio" in given:
-            y = y * given["ratio"]
+        if "src_scale" in given:
+            y = y * given["src_scale"]
+        if "dst_scale" in given:
+            y = y / given["dst_scale"]
         if "dst_zero" in given:
-            y = y + given["dst_zero"]
+            y = np.rint(y) + given["dst_zero"]
         return converted(y, conversion.dst, rounding="nearest")
 
     return build.elementwise(compute, x, *parameters, dtype=conversion.dst, stores=True)

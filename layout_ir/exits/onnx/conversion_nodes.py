@@ -1,8 +1,7 @@
 """A reorder that converts elements, as nodes: the steps of `layout_ir.elements.quantization`, one by one.
 
-Where a step has an operator of its own with the same rounding, that is it: DequantizeLinear is Cast, Sub, Mul. But not
-QuantizeLinear, which divides by the scale where a reorder multiplies by its reciprocal, and rounds before it adds the
-zero point: both may end in another integer.
+DequantizeLinear is Cast, Sub, Mul. QuantizeLinear is not the other half: what it makes of NaN, which becomes 0 here,
+is up to whoever runs it.
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from layout_ir.exits.onnx.node_writer import NodeWriter
 from layout_ir.exits.onnx.operator_versions import DATA_TYPES
 
 _QUANTIZED = ("i8", "ui8")
+_OPERATORS = {"src_zero": "Sub", "src_scale": "Mul", "dst_scale": "Div", "dst_zero": "Add"}
 
 
 def write_conversion(write: NodeWriter, op: ReorderOp) -> None:
     """Writes the nodes for a reorder that keeps the layout. Raises LayoutError where operators cannot do the same."""
     steps = _Steps(write, op)
     conversion = op.conversion
-    if conversion.dst == "f32" and conversion.src in _QUANTIZED and conversion.ratio is not None:
+    if conversion.dst == "f32" and conversion.src in _QUANTIZED and conversion.src_scale is not None:
         steps.dequantize(conversion)
     else:
         steps.convert(conversion)
@@ -61,11 +61,11 @@ class _Steps:
     def dequantize(self, conversion: Conversion) -> None:
         """One DequantizeLinear."""
         zero = conversion.src_zero
-        if conversion.dim is not None and not isinstance(conversion.ratio, tuple):
+        if conversion.dim is not None and not isinstance(conversion.src_scale, tuple):
             raise LayoutError("one scale for zero points per channel is nothing that DequantizeLinear has")
-        if isinstance(conversion.ratio, tuple) and zero is not None and not isinstance(zero, tuple):
-            zero = (zero,) * len(conversion.ratio)
-        others = [self.parameter(conversion.ratio, "scale", "f32", vector=True)]
+        if isinstance(conversion.src_scale, tuple) and zero is not None and not isinstance(zero, tuple):
+            zero = (zero,) * len(conversion.src_scale)
+        others = [self.parameter(conversion.src_scale, "scale", "f32", vector=True)]
         if zero is not None:
             others.append(self.parameter(zero, "zero_point", conversion.src, vector=True))
         attributes = {} if conversion.dim is None else {"axis": conversion.dim}
@@ -75,10 +75,10 @@ class _Steps:
         """The steps of the definition: into the type of the arithmetic, the parameters, and to the destination."""
         if conversion.parameters:
             self.cast(conversion.computes)
-            for name, op_type in (("src_zero", "Sub"), ("ratio", "Mul"), ("dst_zero", "Add")):
-                value = conversion.parameters.get(name)
-                if value is not None:
-                    self.node(op_type, self.parameter(value, name, self.dtype))
+            for name, value in conversion.parameters.items():
+                if name == "dst_zero":
+                    self.node("Round")
+                self.node(_OPERATORS[name], self.parameter(value, name, self.dtype))
         source, target = element_type(self.dtype), element_type(conversion.dst)
         if target.kind != "bool" and not target.is_float and source.kind != "bool":
             if source.is_float:

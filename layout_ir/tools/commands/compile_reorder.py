@@ -28,7 +28,7 @@ and says how large the buffers are. `layout-ir explain-reorder --cpu TARGET` say
 
 {quantization}
 What calls bring along are further arguments of both functions, `const float *` or `const double *`, in this order:
-src_zero, ratio (the source's scale / the destination's), beta, dst_zero. The header describes those that there are.
+src_zero, src_scale, dst_scale, beta, dst_zero. The header describes those that there are.
 
 Extents may be left open, as in --shape ?x64x?x?. Then each function takes the extents of the tensor as a last argument,
 `const int64_t *extents`, and NAME_src_bytes(extents) and NAME_dst_bytes(extents) say how large the buffers are.

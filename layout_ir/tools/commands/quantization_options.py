@@ -1,12 +1,10 @@
 """Quantization parameters on the command line: scale, zero point and beta, compiled in or given at run time.
 
-    --scale 0.05              per-tensor, of the only side of integers or narrow floats; compiled in
-    --scale 0.5:0.25          of the source and of the destination; either may be left out
-    --scale 0.1,0.2,0.4       per-channel: one for each index of --dim
-    --scale @scales.npy       the same from a file, NumPy's or text
-    --scale channel           per-channel, an argument of every call; `tensor`: per-tensor, an argument of every call
-
-The compiled function takes the ratio of the two scales, so either both scales are runtime parameters or none is.
+--scale 0.05              per-tensor, of the only side of integers or narrow floats; compiled in
+--scale 0.5:0.25          of the source and of the destination; either may be left out
+--scale 0.1,0.2,0.4       per-channel: one for each index of --dim
+--scale @scales.npy       the same from a file, NumPy's or text
+--scale channel           per-channel, an argument of every call; `tensor`: per-tensor, an argument of every call
 """
 
 from __future__ import annotations
@@ -44,10 +42,6 @@ def conversion_of(args: argparse.Namespace, dtype: str, shape: Sequence[int | No
     scale = _sides(args.scale, "--scale", dtype, dst, channels, dim)
     zero_point = _sides(args.zero_point, "--zero-point", dtype, dst, channels, dim)
     beta = None if args.beta is None else _value(args.beta, "--beta", 0, None)
-    if args.scale is not None and ":" in args.scale and not all(map(_is_compiled, scale)):
-        raise LayoutError(
-            f"--scale {args.scale}: a call brings the ratio of both scales along, as --scale tensor or channel"
-        )
     conversion, _ = conversion_between(
         dtype,
         dst,
@@ -63,10 +57,6 @@ def conversion_of(args: argparse.Namespace, dtype: str, shape: Sequence[int | No
             f"--dim {dim} says where channels are, but neither --scale nor --zero-point has a number for each"
         )
     return conversion
-
-
-def _is_compiled(value: Any) -> bool:
-    return value is None or isinstance(value, float | tuple)
 
 
 def _has_channels(*sides: tuple[Any, Any]) -> bool:
@@ -88,8 +78,6 @@ def _sides(
         first, second = (_value(part, option, channels, dim) if part else None for part in parts)
         return first, second
     value = _value(text, option, channels, dim)
-    if option == "--scale" and not _is_compiled(value):
-        return None, value  # the ratio of both
     side = quantized_side(src, dst)
     if side is None:
         raise LayoutError(

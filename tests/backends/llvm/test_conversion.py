@@ -105,7 +105,7 @@ def test_tiles_are_streamed_before_copies_are():
 
 
 def test_channels_follow_the_loops():
-    conversion = Conversion("f32", "i8", ratio="channel", dim=1, channels=64)
+    conversion = Conversion("f32", "i8", dst_scale="channel", dim=1, channels=64)
     assert _tile("nchw", "nhwc", (1, 64, 56, 56), conversion).rows == Axis(64, 12544, channel=1)
     step = _step("nchw", "nchw", (2, 64, 5, 5), conversion)
     assert step.loops == (Loop(2, 6400, 1600),)
@@ -182,7 +182,7 @@ def test_code_for_other_machines_calls_nothing(name: str):
     "conversion",
     [
         Conversion("f32", "i8"),
-        Conversion("f32", "i8", ratio="channel", dst_zero="tensor", dim=1, channels=33),
+        Conversion("f32", "i8", dst_scale="channel", dst_zero="tensor", dim=1, channels=33),
         Conversion("f32", "f32", beta=0.5),
     ],
     ids=str,
@@ -191,7 +191,7 @@ def test_threads_share_a_call(conversion: Conversion):
     src, dst = _pair((4, 33, 120, 120), "nchw", "nhwc")
     random = np.random.default_rng(0)
     x = random.normal(0, 60, src.extent).astype(np.float32)
-    values: dict[str, Any] = {"ratio": random.uniform(0.5, 2, 33), "dst_zero": np.array(3.0)}
+    values: dict[str, Any] = {"dst_scale": random.uniform(0.5, 2, 33), "dst_zero": np.array(3.0)}
     values = {name: values[name] for name in conversion.at_run_time}
     old = random.integers(-9, 9, dst.extent).astype(storage_of(conversion.dst))
     wanted = old.copy()
@@ -238,18 +238,20 @@ def test_negative_one_buffer_cannot_be_both():
 
 def test_negative_buffers_and_numbers_that_do_not_fit():
     src, dst = _pair((3, 4), "ab", "ba")
-    kernel = compile_reorder(src, dst, conversion=Conversion("f32", "i8", ratio="channel", dim=0, channels=3))
+    kernel = compile_reorder(
+        src, dst, conversion=Conversion("f32", "i8", dst_scale="channel", dim=0, channels=3)
+    )
     x, y = np.zeros(12, np.float32), np.zeros(12, np.int8)
-    with pytest.raises(LayoutError, match="the kernel takes ratio, given are none"):
+    with pytest.raises(LayoutError, match="the kernel takes dst_scale, given are none"):
         kernel(x, y)
-    with pytest.raises(LayoutError, match="ratio has 4 numbers, the kernel takes 3"):
-        kernel(x, y, {"ratio": np.ones(4)})
+    with pytest.raises(LayoutError, match="dst_scale has 4 numbers, the kernel takes 3"):
+        kernel(x, y, {"dst_scale": np.ones(4)})
     with pytest.raises(LayoutError, match="destination has elements of 4 bytes, the kernel moves 1"):
-        kernel(x, x.copy(), {"ratio": np.ones(3)})
+        kernel(x, x.copy(), {"dst_scale": np.ones(3)})
     with pytest.raises(LayoutError, match="dim 1 has extent 4, but there are 3 channels"):
-        compile_reorder(src, dst, conversion=Conversion("f32", "i8", ratio="channel", dim=1, channels=3))
+        compile_reorder(src, dst, conversion=Conversion("f32", "i8", dst_scale="channel", dim=1, channels=3))
     with pytest.raises(LayoutError, match="channels along dim 2 of a tensor of rank 2"):
-        compile_reorder(src, dst, conversion=Conversion("f32", "i8", ratio="channel", dim=2, channels=3))
+        compile_reorder(src, dst, conversion=Conversion("f32", "i8", dst_scale="channel", dim=2, channels=3))
 
 
 def test_negative_a_pad_that_is_known_too_late():

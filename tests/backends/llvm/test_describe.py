@@ -117,12 +117,13 @@ def test_negative_nothing_to_do_and_elements_that_stay():
 
 
 def test_arithmetic_has_a_line_for_every_parameter_in_the_order_it_is_computed():
-    conversion = Conversion("ui8", "i8", src_zero=11.0, ratio=(2.5, 3.5), beta="tensor", dst_zero="channel", dim=0,
-                            channels=2)  # fmt: skip
+    conversion = Conversion(
+        "ui8", "i8", 11.0, (2.5, 3.5), 0.75, beta="tensor", dst_zero="channel", dim=0, channels=2
+    )
     lines = describe_arithmetic(conversion)
     places = [
         next(k for k, line in enumerate(lines) if word in line)
-        for word in ("11.0", "ratio", "beta", "the destination's zero")
+        for word in ("11.0", "the source's scale", "0.75", "beta", "the destination's zero")
     ]
     assert places == sorted(places) and len(lines) == 1 + len(conversion.parameters) + 1
     assert "i8" in lines[-1] and "saturated" in lines[-1]

@@ -141,10 +141,51 @@ def test_two_quantized_tensors(op: str, relu: bool):
         quantize("r" if relu else "c", "s3", "z3", "y"),
     ]
     # Two zero points and two scales are rounded once more than in ONNX Runtime.
+    # Every sixth sum is a tie that the scales, no powers of two, break; the library adds both zero points at once.
     executable = compare(model(nodes, inputs, {}, "y"), inputs, share=0.08)
     on_integers = op != "Mul"  # whose zero points are no constant behind it
     ops = (f"nn.{op.lower()}", *(["nn.relu"] if relu else []), *(["layout.reorder"] if on_integers else []))
     assert steps_of(executable, inputs) == [ops]
+
+
+@pytest.mark.parametrize(("dtype", "zero_point"), [(np.uint8, 101), (np.int8, -77), (np.int8, 0)])
+def test_ties_are_rounded_before_the_zero_point_is_added(dtype: Any, zero_point: int):
+    """Scales are powers of two, so that the sums are exact and every fourth is a tie; the oracle is ONNX's formula."""
+    draw = np.random.default_rng(3)
+    x = draw.integers(0, 256, (1, 16, 6, 5)).astype(np.uint8)
+    w = draw.integers(-3, 4, (16, 16, 1, 1)).astype(np.int8)
+    constants = {
+        "s1": np.float32(0.5), "z1": np.uint8(120), "ws": np.float32(0.25), "wz": np.int8(0),
+        "s3": np.float32(0.5), "zero": dtype(zero_point), "w": w,
+    }  # fmt: skip
+    nodes = [
+        dequantize("x", "s1", "z1", "xf"),
+        dequantize("w", "ws", "wz", "wf"),
+        node("Conv", ("xf", "wf"), "c"),
+        quantize("c", "s3", "zero", "y"),
+    ]
+    executable = compare(model(nodes, {"x": x}, constants, "y"), {"x": x}, share=0)
+    assert steps_of(executable, {"x": x}) == [("nn.conv", "layout.reorder")]
+    quarters = np.einsum("oi,nihw->nohw", w[:, :, 0, 0].astype(np.int64), x.astype(np.int64) - 120)
+    assert np.count_nonzero(quarters % 4 == 2) > quarters.size / 8
+    bounds = np.iinfo(dtype)
+    expected = np.clip(np.rint(quarters / 4) + zero_point, bounds.min, bounds.max)
+    assert np.array_equal(executable({"x": x})[0], expected)
+
+
+def test_ties_of_sums_are_rounded_before_the_zero_point_is_added():
+    draw = np.random.default_rng(4)
+    inputs = {name: draw.integers(0, 256, (1, 16, 6, 5)).astype(np.uint8) for name in ("x", "v")}
+    half = {"s1": np.float32(0.5), "s2": np.float32(0.5), "s3": np.float32(1), "z3": np.uint8(33)}
+    nodes = [
+        dequantize("x", "s1", "z1", "xf"),
+        dequantize("v", "s2", "z2", "vf"),
+        node("Add", ("xf", "vf"), "c"),
+        quantize("c", "s3", "z3", "y"),
+    ]
+    executable = compare(model(nodes, inputs, half, "y"), inputs, share=0)
+    halves = sum(array.astype(np.int64) for array in inputs.values()) - 120 - 7
+    assert np.array_equal(executable(inputs)[0], np.clip(np.rint(halves / 2) + 33, 0, 255))
 
 
 def test_a_residual_block_that_reads_its_input_twice():

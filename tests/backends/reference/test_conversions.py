@@ -105,36 +105,38 @@ def test_zero_points_of_wide_integers_are_exact():
 
 
 def test_steps_act_in_the_order_of_the_definition():
-    conversion = Conversion("ui8", "i8", src_zero=128.0, ratio=0.5, beta=2.0, dst_zero=-3.0)
+    conversion = Conversion(
+        "ui8", "i8", src_zero=128.0, src_scale=0.25, dst_scale=0.5, beta=2.0, dst_zero=-3.0
+    )
     got = converted(
         np.array([128, 131, 255, 0], np.uint8), conversion, old=np.array([-3, 0, 100, -100], np.int8)
     )
-    # (0 - 0) * .5 + 2 * 0 - 3;   1.5 + 6 - 3 = 4.5 -> 4;   63.5 + 206 - 3 -> 127;   -64 - 194 - 3 -> -128
-    assert got.tolist() == [-3, 4, 127, -128]
+    # (0 - 0) * .5 + 2 * 0 - 3;   1.5 + 6 = 7.5 -> 8, - 3;   63.5 + 206 -> 270, - 3 -> 127;   -64 - 194 - 3 -> -128
+    assert got.tolist() == [-3, 5, 127, -128]
 
 
 def test_channels_run_along_their_dim():
-    conversion = Conversion("f32", "i32", ratio="channel", dst_zero="channel", dim=1, channels=3)
-    values = {"ratio": np.array([1, 10, 100]), "dst_zero": np.array([0, 1, 2])}
+    conversion = Conversion("f32", "i32", src_scale="channel", dst_zero="channel", dim=1, channels=3)
+    values = {"src_scale": np.array([1, 10, 100]), "dst_zero": np.array([0, 1, 2])}
     assert converted(np.ones((2, 3), np.float32), conversion, values).tolist() == [[1, 11, 102]] * 2
 
 
 def test_negative_a_parameter_is_missing():
-    with pytest.raises(LayoutError, match="needs a value of ratio"):
-        converted(np.ones(2, np.float32), Conversion("f32", "i8", ratio="tensor"))
+    with pytest.raises(LayoutError, match="needs a value of dst_scale"):
+        converted(np.ones(2, np.float32), Conversion("f32", "i8", dst_scale="tensor"))
     with pytest.raises(LayoutError, match="give it as old"):
         converted(np.ones(2, np.float32), Conversion("f32", "i8", beta=1.0))
     with pytest.raises(LayoutError, match="needs the dim of the channels"):
-        Conversion("f32", "i8", ratio="channel")
+        Conversion("f32", "i8", dst_scale="channel")
 
 
 ARITHMETIC: dict[str, tuple[onednn.Attributes, dict[str, Any]]] = {
     "plain": (onednn.Attributes(), {}),
-    "source scale": (onednn.Attributes(src_scale=(0, np.array([0.25], np.float32))), {"ratio": 0.25}),
-    "destination scale": (onednn.Attributes(dst_scale=(0, np.array([0.25], np.float32))), {"ratio": 4.0}),
-    "channels": (onednn.Attributes(src_scale=(2, np.exp2(np.arange(-3, 3, dtype=np.float32)))), {"ratio": "channel"}),
+    "source scale": (onednn.Attributes(src_scale=(0, np.array([0.25], np.float32))), {"src_scale": 0.25}),
+    "destination scale": (onednn.Attributes(dst_scale=(0, np.array([0.25], np.float32))), {"dst_scale": 0.25}),
+    "channels": (onednn.Attributes(src_scale=(2, np.exp2(np.arange(-3.0, 3, dtype="f4")))), {"src_scale": "channel"}),
     "source zero point": (onednn.Attributes(src_zero=5), {"src_zero": 5.0}),
-    "destination zero point": (onednn.Attributes(dst_zero=5), {"dst_zero": 5.0}),
+    "destination zero point": (onednn.Attributes(dst_zero=6), {"dst_zero": 6.0}),
     "sum": (onednn.Attributes(beta=0.5), {"beta": 0.5}),
 }  # fmt: skip
 
@@ -168,7 +170,7 @@ def test_onednn_writes_the_same(src: str, dst: str):
         except onednn.OneDNNError:
             continue
         channels: dict[str, Any] = {"dim": 1, "channels": 6} if "channel" in steps.values() else {}
-        values = {"ratio": attributes.src_scale[1]} if channels and attributes.src_scale else {}
+        values = {"src_scale": attributes.src_scale[1]} if channels and attributes.src_scale else {}
         ours = converted(x, Conversion(src, dst, **steps, **channels), values, old)
         assert np.array_equal(ours, out.T), f"{steps}"
         compared += 1
@@ -197,7 +199,7 @@ def test_beta_adds_reals_where_the_sum_of_onednn_adds_stored_numbers(
     for k in range(500):
         real = Fraction(float(x[k])) + Fraction(1, 2) * (int(old[k]) - z) * Fraction(s)
         stored = Fraction(float(x[k])) + Fraction(1, 2) * int(old[k])
-        assert ours[k] == min(max(round(real / Fraction(s) + z), -128), 127)
+        assert ours[k] == min(max(round(real / Fraction(s)) + z, -128), 127)
         assert theirs[k] == min(max(round(stored / Fraction(s) + z), -128), 127)
     assert np.array_equal(ours, theirs) == (scale is None and zero is None)
 

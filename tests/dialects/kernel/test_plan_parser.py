@@ -74,11 +74,11 @@ def test_plans_of_large_tensors_survive_too(src: str, dst: str, shape: tuple[int
         ("width 4 src 64 dst 64 step src 0 dst 0 table <0, 4> copy 4", "Expected ':'"),
         (f"width 4 src {'9' * 5000} dst 64", "not below 2\\^63"),
         (
-            f"width 4 src 64 dst 64 convert <f32 to i8, ratio channel, dim 1 of {'9' * 5000}>",
+            f"width 4 src 64 dst 64 convert <f32 to i8, dst_scale channel, dim 1 of {'9' * 5000}>",
             "not below 2\\^63",
         ),
-        (f"width 4 src 64 dst 64 convert <f32 to i8, ratio {'9' * 5000}>", "beyond those of f64"),
-        (f"width 4 src 64 dst 64 convert <f32 to i8, ratio {'9' * 400}>", "beyond those of f64"),
+        (f"width 4 src 64 dst 64 convert <f32 to i8, dst_scale {'9' * 5000}>", "beyond those of f64"),
+        (f"width 4 src 64 dst 64 convert <f32 to i8, dst_scale {'9' * 400}>", "beyond those of f64"),
         (f"width 4 src 64 dst 64 step src 0 dst 0 fill 8 with {'9' * 5000} width 8", "not below 2\\^64"),
     ],
 )

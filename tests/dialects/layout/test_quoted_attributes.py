@@ -19,7 +19,7 @@ def attribute(text: str) -> object:
         "#layout.tag<nChw8c>",
         "#layout.option<ins = [#layout.tag<ab>, _], outs = [#layout.tag<ba>], cost = 5, in_place = [0 -> 0]>",
         "#kernel.shape<?, 64, ?>",
-        "#kernel.conversion<f32 to i8, ratio 20.0, dst_zero 3.0>",
+        "#kernel.conversion<f32 to i8, dst_scale 0.5, dst_zero 3.0>",
         "#kernel.plan<width 4 src 64 dst 64 step src 0 dst 0 copy 64 parallel>",
     ],
 )

@@ -82,10 +82,10 @@ def test_a_conversion_rounds_and_saturates(source: str, result: str):
         ("ui8", "f32", "scale = [0.05, 1.0] zero_point = [128, 0]", {"DequantizeLinear"}),
         ("i8", "f32", "scale = [[0.05, 0.1, 0.2], 1.0] dim = 1", {"DequantizeLinear"}),
         ("i8", "f32", "scale = [[0.05, 0.1, 0.2], 1.0] zero_point = [3, 0] dim = 1", {"DequantizeLinear"}),
-        ("f32", "i8", "scale = [1.0, 0.7] zero_point = [0, 3]", {"Mul", "Add"} | ROUNDED),
-        ("f32", "ui8", "scale = [1.0, [0.7, 0.4, 0.9]] dim = 1", {"Mul"} | ROUNDED),
-        ("i8", "ui8", "scale = [0.5, 0.7] zero_point = [-3, 7]", {"Sub", "Mul", "Add"} | ROUNDED),
-        ("f32", "f32", "scale = [0.5, 0.7]", {"Mul", "Cast"}),
+        ("f32", "i8", "scale = [1.0, 0.7] zero_point = [0, 3]", {"Div", "Add"} | ROUNDED),
+        ("f32", "ui8", "scale = [1.0, [0.7, 0.4, 0.9]] dim = 1", {"Div"} | ROUNDED),
+        ("i8", "ui8", "scale = [0.5, 0.7] zero_point = [-3, 7]", {"Sub", "Mul", "Div", "Add"} | ROUNDED),
+        ("f32", "f32", "scale = [0.5, 0.7]", {"Mul", "Div", "Cast"}),
     ],
 )  # fmt: skip
 def test_quantization_parameters(source: str, result: str, options: str, op_types: set[str]):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from layout_ir.backends.llvm.emission.kernels.exact_division import Divisor, divisor_of
 from layout_ir.backends.llvm.emission.kernels.lanes import Lanes, has_halves, literal
 from layout_ir.backends.llvm.emission.kernels.narrow_float_arithmetic import (
     narrow_of_single,
@@ -54,8 +55,13 @@ class Arithmetic(Lanes):
         y = self.widened(value, src, number)
         if "src_zero" in parameters:
             y = b.put(f"fsub {vector} {y}, {parameters['src_zero']}")
-        if "ratio" in parameters:
-            y = b.put(f"fmul {vector} {y}, {parameters['ratio']}")
+        if "src_scale" in parameters:
+            y = b.put(f"fmul {vector} {y}, {parameters['src_scale']}")
+        if "dst_scale" in parameters:
+            divisor = divisor_of(self.machine, conversion)
+            if divisor is not None:
+                return self.small_integer(y, number, dst, divisor)
+            y = b.put(f"fdiv {vector} {y}, {parameters['dst_scale']}")
         if "beta" in parameters:
             assert old is not None
             held = self.widened(old, dst, number)
@@ -64,6 +70,8 @@ class Arithmetic(Lanes):
             held = b.put(f"fmul {vector} {parameters['beta']}, {held}")
             y = b.put(f"fadd {vector} {y}, {held}")
         if "dst_zero" in parameters:
+            if element_type(src).is_float or conversion.parameters.keys() - {"src_zero", "dst_zero"}:
+                y = self.rint(y, number)  # else it is an integer
             y = b.put(f"fadd {vector} {y}, {parameters['dst_zero']}")
         return self.narrowed(y, number, dst, saturate=conversion.saturate)
 
@@ -198,24 +206,34 @@ class Arithmetic(Lanes):
             return self.small_integer(y, number, dst)
         return self.large_integer(y, number, dst)
 
-    def small_integer(self, y: str, number: str, dst: str) -> str:
-        """By the sum with a number so large that nothing behind the point remains: its low bits are the integer."""
+    def small_integer(self, y: str, number: str, dst: str, divisor: Divisor | None = None) -> str:
+        """By the sum with a number so large that nothing behind the point remains: its low bits are the integer.
+
+        Where `divisor` is given, it and its zero point act once what saturates is cut off.
+        """
         b, (float_, bits, magic) = self.b, _FLOATS[number]
         vector, word = self.vector(float_), f"i{bits}"
-        low, high = element_type(dst).range
+        low, high = element_type(dst).range if divisor is None else divisor.bounds
+        signed = element_type(dst).is_signed
         saturates = number == "f32" and saturates_by_packs(self.machine, dst, self.size)
         # Against a bound of 0 NaN loses anyway. Masked registers take the result's lanes away for nothing.
         masked = self.machine.vector == 64
-        number_ = b.put(f"fcmp ord {vector} {y}, zeroinitializer") if low < 0 or saturates else ""
+        number_ = b.put(f"fcmp ord {vector} {y}, zeroinitializer") if signed or saturates else ""
         if number_ and not masked:
-            y = self.choose(number_, float_, y, "zeroinitializer")
-        # What saturates needs no lower bound.
-        for relation, bound in (("ogt", low), ("olt", high))[saturates:]:
+            zero = 0.0 if divisor is None else divisor.stored_as_zero
+            y = self.choose(number_, float_, y, self.splat(float_, literal(zero, number)))
+        # What saturates needs no lower bound, but infinity must not come to the division.
+        for relation, bound in (("ogt", low), ("olt", high))[saturates and divisor is None :]:
             limit = self.splat(float_, literal(bound, number))
             inside = b.put(f"fcmp {relation} {vector} {y}, {limit}")
             y = self.choose(inside, float_, y, limit)
+        if divisor is not None:
+            y = divisor.quotient(self, y)
+            if divisor.zero_point:
+                zero_point = self.splat(float_, literal(divisor.zero_point, number))
+                y = b.put(f"fadd {vector} {self.rint(y, number)}, {zero_point}")
         if saturates:
-            return packed(b, self.machine, self.size, y, signed=low < 0)
+            return packed(b, self.machine, self.size, y, signed=signed)
         y = b.put(f"fadd {vector} {y}, {self.splat(float_, literal(magic, number))}")
         if number_ and masked:
             y = self.choose(number_, float_, y, "zeroinitializer")

@@ -120,7 +120,7 @@ def test_negative_what_no_code_serves(
 
 
 def test_objects_convert_shapes_of_any_size():
-    conversion = Conversion("f32", "i8", ratio=2.0, dst_zero=1.0)
+    conversion = Conversion("f32", "i8", dst_scale=0.5, dst_zero=1.0)
     machine = replace(host(), l2=64 << 10, l3=128 << 10)
     unit = compile_dynamic_ahead(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N), conversion, machine, "q")
     code = Code(unit.ir(), machine, unit.symbols)
@@ -148,7 +148,7 @@ def test_objects_convert_shapes_of_any_size():
         part = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p)
         for k in (2, 0, 1):
             part(code.address("q_part"))(*places, k, 3, extents.ctypes.data)
-        wanted = np.clip(np.rint(x * np.float32(2) + np.float32(1)), -128, 127).transpose(0, 2, 3, 1)
+        wanted = np.clip(np.rint(x * np.float32(2)) + 1, -128, 127).transpose(0, 2, 3, 1)
         assert np.array_equal(y, wanted.ravel()), shape
 
 

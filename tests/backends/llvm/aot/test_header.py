@@ -33,7 +33,7 @@ def _dynamic() -> DynamicUnit:
 
 def test_the_header_describes_every_number():
     conversion = Conversion(
-        "i4", "f64", src_zero="tensor", ratio="channel", beta="tensor", dim=1, channels=17
+        "i4", "f64", src_zero="tensor", src_scale="channel", beta="tensor", dim=1, channels=17
     )
     src, dst = _layouts("nchw", "nChw8c", (2, 17, 5, 4))
     unit = compile_ahead(src, dst, "f32", machine_named("riscv64"), "widen", conversion)
@@ -41,13 +41,13 @@ def test_the_header_describes_every_number():
     for line in (
         "shape        2x17x5x4, elements i4 become f64",
         "src_zero     1 double:",
-        "ratio        17 doubles, one for each index of dim 1:",
+        "src_scale    17 doubles, one for each index of dim 1:",
         "beta         1 double:",
         "in f64, each step rounded:",
         "Two elements of 4 bits share a byte, the even one in the low half.",
         "Numbers lie as C has them.",
-        "void widen(const void *src, void *dst, const double *src_zero, const double *ratio, const double *beta);",
-        "int64_t parts, const double *src_zero, const double *ratio, const double *beta);",
+        "void widen(const void *src, void *dst, const double *src_zero, const double *src_scale, const double *beta);",
+        "int64_t parts, const double *src_zero, const double *src_scale, const double *beta);",
     ):
         assert line in text
     assert "dst_zero" not in text
@@ -56,11 +56,11 @@ def test_the_header_describes_every_number():
 
 def test_parts_that_write_halves_of_bytes_do_not_run_at_once():
     src, dst = _layouts("nchw", "nhwc", (2, 3, 5, 5))
-    halves = Conversion("f32", "i4", ratio=3.0, dst_zero=-2.0)
+    halves = Conversion("f32", "i4", dst_scale=0.25, dst_zero=-2.0)
     text = header(compile_ahead(src, dst, "f32", machine_named("haswell"), "k", halves))
     assert "but one after\n * the other: two may write halves of one byte" in text
     assert "in any order or at once" in header(_unit())
-    assert "multiply by the ratio of the scales, 3.0" in text
+    assert "divide by the destination's scale, 0.25" in text
 
 
 def test_pads_of_the_zero_point_are_a_number():

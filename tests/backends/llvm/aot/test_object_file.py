@@ -98,10 +98,8 @@ int main(void) {
   const float x[6] = {1.0f, -2.0f, 0.25f, 4.0f, 100.0f, -0.5f};
   const float scale[3] = {0.5f, 0.25f, 2.0f};
   const float zero_point[3] = {0, 1, -1};
-  float ratio[3];
   int8_t y[6];
-  for (int c = 0; c < 3; c++) ratio[c] = 1 / scale[c];
-  quantize(x, y, ratio, zero_point);
+  quantize(x, y, scale, zero_point);
   for (int k = 0; k < 6; k++) printf("%d ", y[k]);
   return 0;
 }
@@ -112,7 +110,7 @@ def test_a_program_brings_the_numbers_of_channels_along(tmp_path: Path):
     """2x3 in rows to columns: x / scale + zero point by hand."""
     tools = toolchain("x86-64-v2")
     src, dst = (Format.of(name).bind((2, 3)) for name in ("ab", "ba"))
-    conversion = Conversion("f32", "i8", ratio="channel", dst_zero="channel", dim=1, channels=3)
+    conversion = Conversion("f32", "i8", dst_scale="channel", dst_zero="channel", dim=1, channels=3)
     unit = compile_ahead(src, dst, "f32", machine_named("x86-64-v2"), "quantize", conversion)
     (tmp_path / "quantize.o").write_bytes(unit.object_file())
     (tmp_path / "quantize.h").write_text(header(unit))

@@ -103,7 +103,7 @@ def test_the_fallback_is_right_for_all_shapes(
 
 def test_conversions_keep_their_channels():
     scales = tuple(float(k + 1) for k in range(6))
-    conversion = Conversion("f32", "i8", ratio=scales, dim=1, channels=6)
+    conversion = Conversion("f32", "i8", dst_scale=scales, dim=1, channels=6)
     reorder = dynamic_reorder(Format.of("ab"), Format.of("ba"), (None, 6), conversion, WIDE)
     for plan in (reorder.specialize((9, 6)), reorder.fallback()):
         for extents in ((9, 6), (10, 6), (31, 6)):
@@ -135,10 +135,10 @@ def test_negative_formats_conversions_and_tables_that_no_kernel_serves():
     ab = Format.of("ab")
     with pytest.raises(LayoutError, match="3 != 2"):
         dynamic_reorder(Format.of("abc"), ab, (None, 3), "f32", WIDE)
-    with pytest.raises(LayoutError, match="ratio"):
-        dynamic_reorder(ab, ab, (None, 3), Conversion("f32", "i8", ratio="tensor"), WIDE)
+    with pytest.raises(LayoutError, match="dst_scale"):
+        dynamic_reorder(ab, ab, (None, 3), Conversion("f32", "i8", dst_scale="tensor"), WIDE)
     with pytest.raises(LayoutError, match="dim 0"):
-        scales = Conversion("f32", "i8", ratio=(1.0, 2.0), dim=0, channels=2)
+        scales = Conversion("f32", "i8", dst_scale=(1.0, 2.0), dim=0, channels=2)
         dynamic_reorder(ab, ab, (None, 3), scales, WIDE)
     with pytest.raises(LayoutError, match="units"):
         _reorder("(a, b) : [b, a, b:4]", "(a, b) : [a, b, b:8], lo = [0, 3]", (2, None), "f32").fallback()

@@ -56,7 +56,7 @@ def test_grouped_elements_arrive_where_the_layouts_say(
 def test_what_is_converted_is_converted_on_the_way_into_the_buffer(
     src: str, dst: str, to: str, shape: tuple[int, ...]
 ):
-    conversion = Conversion("f32", to, ratio=(0.5,) * shape[0], dim=0, channels=shape[0])
+    conversion = Conversion("f32", to, dst_scale=(0.5,) * shape[0], dim=0, channels=shape[0])
     layouts = _bound(src, dst, shape)
     plan = plan_reorder(*layouts, conversion=conversion, target=WIDE)
     assert _passes(plan)

@@ -296,7 +296,7 @@ def test_random_conversions_between_guard_pages(seed: int):
 
 def test_the_plan_of_a_conversion_is_that_of_known_extents():
     # But for groups of 2 to 8 bytes, which go in two passes where all extents are known.
-    conversion, machine = Conversion("f32", "i8", ratio=20.0, dst_zero=3.0), machine_named("x86-64-v4")
+    conversion, machine = Conversion("f32", "i8", dst_scale=0.05, dst_zero=3.0), machine_named("x86-64-v4")
     for source, destination, like in (
         ("nchw", "nhwc", (2, 64, 56, 56)),
         ("nchw", "nhwc", (96, 64, 56, 56)),
@@ -311,7 +311,10 @@ def test_the_plan_of_a_conversion_is_that_of_known_extents():
 
 def test_rests_of_blocks_share_a_plan():
     kernel = compile_dynamic(
-        Format.of("nchw"), Format.of("nChw8c"), (N, N, N, N), conversion=Conversion("f32", "i8", ratio=2.0)
+        Format.of("nchw"),
+        Format.of("nChw8c"),
+        (N, N, N, N),
+        conversion=Conversion("f32", "i8", dst_scale=0.5),
     )
     assert len({id(kernel.plan_for((2, c, 30, 30))) for c in (17, 20, 23, 37)}) == 1
 
@@ -366,10 +369,10 @@ def test_elements_of_four_bits_take_a_shape():
 def test_negative_numbers_that_calls_would_bring():
     source, destination = li.TensorDesc((N, 64, N), "f32", "abc"), li.TensorDesc((N, 64, N), "i8", "acb")
     with pytest.raises(
-        LayoutError, match=r"every call would bring ratio along: give numbers instead of arrays"
+        LayoutError, match=r"every call would bring dst_scale along: give numbers instead of arrays"
     ):
         li.compile_reorder(source, destination, scale=np.array(0.5))
-    with pytest.raises(LayoutError, match=r"every call would bring ratio along"):
+    with pytest.raises(LayoutError, match=r"every call would bring dst_scale along"):
         li.compile_reorder(source, destination, scale=[0.5] * 64, dim=1)
     with pytest.raises(
         LayoutError, match="needs the extent of dim 2, which is open: give that extent, or one number"

@@ -41,13 +41,13 @@ def test_every_task_is_run_once(threads: int):
 def test_parameters_are_those_of_the_task(threads: int):
     sources, _, src, _ = _data(50)
     targets = [np.zeros((20, 9), np.int8) for _ in range(50)]
-    conversion = Conversion("f32", "i8", ratio="channel", dim=0, channels=9)
+    conversion = Conversion("f32", "i8", dst_scale="channel", dim=0, channels=9)
     kernel = compile_reorder(SOURCE, TARGET, conversion=conversion, threads=1)
-    ratios = [np.random.default_rng(k).uniform(0.5, 2, 9).astype(np.float32) for k in range(50)]
-    tasks = [Task(k, kernel, parameters={"ratio": ratios[k]}) for k in range(50)]
+    scales = [np.random.default_rng(k).uniform(0.5, 2, 9).astype(np.float32) for k in range(50)]
+    tasks = [Task(k, kernel, parameters={"dst_scale": scales[k]}) for k in range(50)]
     TaskList(tasks, threads).run(src, [int(x.ctypes.data) for x in targets])
-    for x, y, ratio in zip(sources, targets, ratios, strict=True):
-        assert np.array_equal(y, np.clip(np.rint(x * ratio[:, None]), -128, 127).astype(np.int8).T)
+    for x, y, scale in zip(sources, targets, scales, strict=True):
+        assert np.array_equal(y, np.clip(np.rint(x / scale[:, None]), -128, 127).astype(np.int8).T)
 
 
 def test_one_list_runs_in_several_threads_at_once():

@@ -36,8 +36,8 @@ def _tasks(
     ("src", "dst", "shape", "conversion"),
     [
         ("oihw", "OhwI64o4i", (300, 70, 3, 3), Conversion("i8", "i8")),
-        ("oihw", "OhwI64o4i", (300, 70, 3, 3), Conversion("f32", "i8", ratio=7.5)),
-        ("oihw", "OhwI64o4i", (300, 70, 3, 3), Conversion("f32", "i8", ratio="channel", dim=0, channels=300)),
+        ("oihw", "OhwI64o4i", (300, 70, 3, 3), Conversion("f32", "i8", dst_scale=0.15)),
+        ("oihw", "OhwI64o4i", (300, 70, 3, 3), Conversion("f32", "i8", dst_scale="channel", dim=0, channels=300)),
         ("oihw", "OIhw8i16o2i", (300, 70, 3, 3), Conversion("f32", "bf16")),
         ("oihw", "Ohwi64o", (300, 170, 3, 3), Conversion("f32", "f32")),
         ("ohwi", "OhwI64o4i", (300, 70, 3, 3), Conversion("f32", "f8E4M3FN", saturate=True)),
@@ -57,7 +57,7 @@ def test_tasks_write_the_bytes_of_the_reference(
         if conversion.src == "f32"
         else rng.integers(-99, 99, shape, np.int8)
     )
-    values = {"ratio": rng.uniform(0.5, 9, shape[0]).astype(np.float32)} if conversion.dim == 0 else {}
+    values = {"dst_scale": rng.uniform(0.5, 9, shape[0]).astype(np.float32)} if conversion.dim == 0 else {}
     source, target = _sides(src, dst, shape)
     memory = np.zeros(source.extent, x.dtype)
     memory[source.addresses()] = x

@@ -77,8 +77,8 @@ def test_what_the_destination_holds_is_added():
 def test_bytes_are_packed_where_floats_are_computed():
     avx2 = machine_named("x86-64-v3")
 
-    def packs(src: str, dst: str, ratio: float | None = None) -> bool:
-        conversion = Conversion(src, dst, ratio=ratio)
+    def packs(src: str, dst: str, scale: float | None = None) -> bool:
+        conversion = Conversion(src, dst, dst_scale=scale)
         return Converter(Builder(), avx2, ElementPair.of(conversion)).saturates_by_packs
 
     assert packs("f32", "i8") and packs("i8", "ui8", 0.5)

@@ -55,7 +55,7 @@ def test_parts_of_the_blocks_are_divided():
 def test_every_way_is_converted_with_its_channel(inverse: bool, src: str, dst: str):
     kinds = {"ui8": np.uint8, "f32": np.float32}
     scales = (1.0, 2.0, 4.0)
-    conversion = Conversion(src, dst, ratio=scales, dim=0, channels=3)
+    conversion = Conversion(src, dst, src_scale=scales, dim=0, channels=3)
     pair, count = ElementPair.of(conversion), 20
     stride = count * (pair.dst if inverse else pair.src)
     kernel = Interleave(pair.narrower, 3, count, stride, inverse, 16, channel=1)

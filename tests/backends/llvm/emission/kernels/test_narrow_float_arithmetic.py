@@ -75,8 +75,9 @@ def test_scales_of_channels_act_before_the_rounding(cpu: str, name: str):
     scales = rng.uniform(0.01, 0.4, 6).astype(np.float32)
     src, dst = Format.of("ab").bind(x.shape), Format.of("ba").bind(x.shape)
     saturate = element_type(name).may_saturate
-    ratio = tuple(float(np.float32(1 / s)) for s in scales.astype(np.float64))
-    conversion = Conversion("f32", name, ratio=ratio, dim=0, channels=6, saturate=saturate)
+    conversion = Conversion(
+        "f32", name, dst_scale=tuple(scales.tolist()), dim=0, channels=6, saturate=saturate
+    )
     out = np.zeros(dst.nbytes(name), np.uint8)
     compile_reorder(src, dst, conversion=conversion, target=machine_here(cpu))(x.ravel(), out)
     real = decoded(_unpacked(out, name), name).reshape(50, 6).T * scales[:, None]

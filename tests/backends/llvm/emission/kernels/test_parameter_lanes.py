@@ -41,27 +41,29 @@ def _lanes(conversion: Conversion, name: str, channels: list[int], memory: np.nd
 @pytest.mark.parametrize("dtype", ["i8", "f64"])
 def test_lanes_hold_the_numbers_of_their_channels(channels: list[int], dtype: str):
     wanted = np.array(NUMBERS)[np.array(channels) + 4]
-    constant = Conversion("f32", dtype, ratio=NUMBERS, dim=0, channels=16)
+    constant = Conversion("f32", dtype, dst_scale=NUMBERS, dim=0, channels=16)
     memory = np.array(NUMBERS, np.float64 if dtype == "f64" else np.float32)
-    assert _lanes(constant, "ratio", channels, memory[:0]).tolist() == wanted.tolist()
-    of_call = Conversion("f32", dtype, ratio="channel", dim=0, channels=16)
-    assert _lanes(of_call, "ratio", channels, memory).tolist() == wanted.tolist()
+    assert _lanes(constant, "dst_scale", channels, memory[:0]).tolist() == wanted.tolist()
+    of_call = Conversion("f32", dtype, dst_scale="channel", dim=0, channels=16)
+    assert _lanes(of_call, "dst_scale", channels, memory).tolist() == wanted.tolist()
 
 
 def test_negative_a_number_of_the_whole_tensor_is_that_of_every_lane():
     memory = np.array([7.5, 1.0, 2.0], np.float32)
     assert (
-        _lanes(Conversion("f32", "i8", ratio="tensor"), "ratio", [0, 1, 2, 3], memory).tolist() == [7.5] * 4
+        _lanes(Conversion("f32", "i8", dst_scale="tensor"), "dst_scale", [0, 1, 2, 3], memory).tolist()
+        == [7.5] * 4
     )
     assert (
-        _lanes(Conversion("f32", "i8", ratio=0.1), "ratio", [0, 9], memory).tolist() == [np.float32(0.1)] * 2
+        _lanes(Conversion("f32", "i8", dst_scale=0.1), "dst_scale", [0, 9], memory).tolist()
+        == [np.float32(0.1)] * 2
     )
 
 
 def test_neighbours_and_equal_lanes_are_loaded_at_once():
     def loads(channels: list[int]) -> int:
         b = Builder()
-        conversion = Conversion("f32", "i8", ratio=NUMBERS, dim=0, channels=16)
+        conversion = Conversion("f32", "i8", dst_scale=NUMBERS, dim=0, channels=16)
         ParameterLanes(b, conversion, {}).lanes("%part", channels)
         return sum(" load " in line for line in b.lines)
 

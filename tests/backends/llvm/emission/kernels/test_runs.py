@@ -31,7 +31,7 @@ def test_only_the_last_piece_overlaps_others():
 @pytest.mark.parametrize("beta", [None, 1.0])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_every_element_is_converted_once_or_as_often_as_does_no_harm(beta: float | None, parts: int):
-    conversion = Conversion("f32", "f32", beta=beta, ratio=2.0)
+    conversion = Conversion("f32", "f32", beta=beta, src_scale=2.0)
     for run in (1, 7, 64, 65, 200, 511, 1000):
         steps = (Step((), 0, 0, Copy(run, Loop(3, 4 * run, 4 * run + 4))),)
         plan = Plan(4, 12 * run, 12 * run + 8, steps, conversion)
