@@ -112,7 +112,7 @@ class Format:
     @staticmethod
     def row_major(names: Sequence[str]) -> Format:
         """Dense, last dim fastest."""
-        return Format(tuple(names), tuple(Factor(dim) for dim in range(len(names))))
+        return _row_major(tuple(names))
 
     # Reading one ----------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Format:
 
     def with_pad(self, pad: PadPolicy) -> Format:
         """The same addresses, and pads that hold `pad`. Raises LayoutError for what is no policy."""
-        return replace(self, pad=pad)
+        return _padded(self, self.names, pad)
 
     def with_names(self, names: Sequence[str]) -> Format:
         """The same Format, equal to this one, whose dims are called `names`, one name per dim."""
@@ -195,6 +195,17 @@ def _parsed(text: str) -> Format:
 def _tagged(tag: str) -> Format:
     names, factors, is_blocked = read_tag(tag)
     return Format(names, factors, pad="zero" if is_blocked else "undef")
+
+
+@lru_cache(maxsize=4096)
+def _row_major(names: tuple[str, ...]) -> Format:
+    return Format(names, tuple(Factor(dim) for dim in range(len(names))))
+
+
+@lru_cache(maxsize=16384, typed=True)
+def _padded(format: Format, names: tuple[str, ...], pad: PadPolicy) -> Format:
+    # The names as in `_bind`. Selection asks for the same few Formats with pads of zeros tens of thousands of times.
+    return replace(format, pad=pad)
 
 
 @lru_cache(maxsize=65536)

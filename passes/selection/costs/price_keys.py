@@ -106,15 +106,11 @@ class PriceKey:
         return f"{self.op}{said} ({ins}) -> ({outs})"
 
 
+@lru_cache(maxsize=4096)
 def format_text(fmt: Format) -> str:
     """The text of a Format that does not depend on what its dims are called, its pad policy left out."""
-    renamed = _renamed(fmt.with_pad("undef"))
+    renamed = fmt.with_pad("undef").with_names(names_for(fmt.rank))
     return name_of(renamed) or str(renamed)
-
-
-@lru_cache(maxsize=4096)
-def _renamed(fmt: Format) -> Format:
-    return fmt.with_names(names_for(fmt.rank))
 
 
 def op_key(op: Operation, option: LayoutOption) -> PriceKey | None:
@@ -176,6 +172,7 @@ def _tensor(value: SSAValue, fmt: Format) -> TensorKey | None:
     return _of_layout(layout, dtype_of(value.type))
 
 
+@lru_cache(maxsize=16384)
 def _of_layout(layout: Layout, dtype: str) -> TensorKey | None:
     """The tensor, if its text reads back as the same memory."""
     found = TensorKey(layout.shape, dtype, format_text(layout.format))
