@@ -150,8 +150,9 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE and name not in _MODULES:
         raise AttributeError(f"module 'layout_ir' has no attribute '{name}'")
     from layout_ir.forking import loading
+    from layout_ir.gc_pause import gc_paused
 
-    with loading:
+    with loading, gc_paused():  # of modules nothing is garbage
         if name in _MODULES:
             return import_module(f"layout_ir.{name}")
         value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)

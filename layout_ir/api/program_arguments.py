@@ -13,10 +13,9 @@ from layout_ir.api.call_inputs import Inputs, in_order, stored
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import LocatedError
-from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.layout import dtype_of, is_number
 from layout_ir.dialects.nn.model_names import names_in
 from layout_ir.errors import LayoutError
-from layout_ir.foreign.scalar import is_number
 
 
 def entry_point(module: ModuleOp, name: str) -> FuncOp:

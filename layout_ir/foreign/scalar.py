@@ -24,11 +24,9 @@ from typing import Any, cast
 import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
-    AnyFloat,
     FloatAttr,
     IndexType,
     IntegerAttr,
-    IntegerType,
     TensorType,
 )
 from xdsl.dialects.linalg.ops import IndexOp
@@ -65,11 +63,6 @@ def compute_dtype(type: Attribute) -> np.dtype[Any]:
 
 
 _INDEX = element_type("i64")
-
-
-def is_number(type: Attribute) -> bool:
-    """Whether values of `type` are single numbers."""
-    return isinstance(type, AnyFloat | IntegerType | IndexType)
 
 
 def scalar_of(value: float, type: Attribute) -> Value:

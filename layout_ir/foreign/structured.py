@@ -24,7 +24,7 @@ from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
-from layout_ir.dialects.layout import is_tensor
+from layout_ir.dialects.layout import is_number, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.foreign.scalar import (
     CASTS,
@@ -33,7 +33,6 @@ from layout_ir.foreign.scalar import (
     Value,
     apply,
     evaluate,
-    is_number,
     rounded_to,
 )
 

@@ -24,10 +24,9 @@ from layout_ir.api.program_text import context
 from layout_ir.backends.reference.interpreter import check_types
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import location_of, name_of_op
-from layout_ir.dialects.layout import dtype_of, is_tensor
+from layout_ir.dialects.layout import dtype_of, is_number, is_tensor
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.foreign.scalar import is_number
 from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.tools.validation import COARSE, TOLERANCE, numbers_of, random_inputs
 

@@ -13,10 +13,9 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp, i1
 from xdsl.dialects.func import FuncOp
 
 from layout_ir.diagnostics import Diagnostic, Location, Severity, warning
-from layout_ir.dialects.layout import dtype_of, is_tensor
+from layout_ir.dialects.layout import dtype_of, is_number, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.errors import LayoutError, unforeseen_as_error
-from layout_ir.foreign.scalar import is_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,10 +6,12 @@ from typing import cast
 
 from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BFloat16Type,
     Float16Type,
     Float32Type,
     Float64Type,
+    IndexType,
     IntegerType,
     NoneAttr,
     Signedness,
@@ -43,6 +45,11 @@ def tensor_type(type: Attribute) -> TensorType[Attribute]:
 def is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
     """Whether `type` is a ranked tensor."""
     return isinstance(type, TensorType)
+
+
+def is_number(type: Attribute) -> bool:
+    """Whether values of `type` are single numbers."""
+    return isinstance(type, AnyFloat | IntegerType | IndexType)
 
 
 def encoding_of(type: Attribute) -> Attribute:

@@ -27,8 +27,7 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.dialects.upstream import RelayoutOp
-from layout_ir.foreign.structured import structured
+from layout_ir.forking import loading
 from layout_ir.passes.selection.options.tensor_formats import bound_to
 
 
@@ -60,6 +59,9 @@ def bound_types(op: Operation) -> Iterator[tuple[int, Attribute]]:
     """Operands of `op`, by number, and the types they must have because a result has it."""
     if op.dialect_name() not in ("arith", "math", "linalg"):
         return
+    with loading:  # the dialects of others are a sixth of all that a network needs to be compiled
+        from layout_ir.dialects.upstream import RelayoutOp
+        from layout_ir.foreign.structured import structured
     if isinstance(op, RelayoutOp):
         yield 1, op.result.type
         return
