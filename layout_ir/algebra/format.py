@@ -39,6 +39,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from numbers import Integral, Real
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -79,11 +80,8 @@ class Format:
     def __post_init__(self):
         if self.lo and not any(self.lo):
             object.__setattr__(self, "lo", ())
-        # 0 and "zero" are the same claim; one spelling keeps equality simple.
-        if not isinstance(self.pad, str) and self.pad == 0:
-            object.__setattr__(self, "pad", "zero")
-        elif isinstance(self.pad, float) and self.pad.is_integer() and abs(self.pad) < _LIMIT:
-            object.__setattr__(self, "pad", int(self.pad))
+        if not isinstance(self.pad, str):
+            object.__setattr__(self, "pad", _number_policy(self.pad))
         check_format(self)
         object.__setattr__(self, "factors", _without_units(self.factors, self.chunk_factors))
 
@@ -145,7 +143,7 @@ class Format:
 
     def with_pad(self, pad: PadPolicy) -> Format:
         """The same addresses, and pads that hold `pad`. Raises LayoutError for what is no policy."""
-        return _padded(self, self.names, pad)
+        return _padded(self, self.names, pad if isinstance(pad, str) else _number_policy(pad))
 
     def with_names(self, names: Sequence[str]) -> Format:
         """The same Format, equal to this one, whose dims are called `names`, one name per dim."""
@@ -197,6 +195,20 @@ def _tagged(tag: str) -> Format:
     return Format(names, factors, pad="zero" if is_blocked else "undef")
 
 
+def _number_policy(pad: object) -> PadPolicy:
+    """The policy of pads that hold a number. Raises LayoutError for what is none.
+
+    0 and "zero" are the same claim, and so are 1 and 1.0; one spelling keeps equality simple.
+    """
+    if isinstance(pad, bool) or not isinstance(pad, Real):
+        raise LayoutError(f"pad policy {pad!r} is none of undef, zero, zp or a number")
+    number = int(pad) if isinstance(pad, Integral) else float(pad)
+    if number == 0:
+        return "zero"
+    is_whole = isinstance(number, float) and number.is_integer() and abs(number) < _LIMIT
+    return int(number) if is_whole else number
+
+
 @lru_cache(maxsize=4096)
 def _row_major(names: tuple[str, ...]) -> Format:
     return Format(names, tuple(Factor(dim) for dim in range(len(names))))
@@ -222,7 +234,7 @@ def check_format(format: Format) -> None:
     if rank > 64:
         raise LayoutError(f"format has {rank} dims, at most 64 are supported")
     for k, name in enumerate(names):
-        if not (name.isidentifier() and name.isascii()):
+        if not (isinstance(name, str) and name.isidentifier() and name.isascii()):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LayoutError(f"dim name '{name}' is not an identifier")
         if name in names[:k]:
             raise LayoutError(f"dim '{name}' is declared twice in ({', '.join(names)})")

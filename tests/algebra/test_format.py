@@ -209,6 +209,9 @@ def test_negative_factors_that_are_no_recipe(
     "fields, match",
     [
         ({"pad": "none"}, "pad policy 'none' is none of undef, zero, zp or a number"),
+        ({"pad": [1]}, r"pad policy \[1\] is none of undef, zero, zp or a number"),
+        ({"pad": None}, "pad policy None is none of undef, zero, zp or a number"),
+        ({"pad": True}, "pad policy True is none of undef, zero, zp or a number"),
         ({"pad": math.nan}, "nan promises nothing"),
         ({"lo": (1,)}, "lo has 1 entries, the format has 2 dims"),
         ({"lo": (1, -1)}, "negative entry"),

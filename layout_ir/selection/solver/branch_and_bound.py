@@ -27,6 +27,9 @@ ROOT_SWEEPS = 200
 NODE_SWEEPS = 3
 STALL = 4
 
+OFFERING = 8
+"""Sweeps after which their tables are rounded to an assignment: one that costs no more than the bound ends them."""
+
 PERTURBATIONS = 100
 """Attempts to improve the first assignment from random neighbours. A better one prunes more than they cost."""
 
@@ -141,12 +144,14 @@ class _Search:
     def _raise_bound(self, now: ReweightedTables, sweeps: int) -> None:
         now.shifts = {}
         best, idle = now.bound(), 0
-        for _ in range(sweeps):
+        for sweep in range(1, sweeps + 1):
             now.sweep(self.forward)
             now.sweep(self.backward)
             bound = now.bound()
             idle = 0 if bound > best else idle + 1
             best = bound
+            if sweep % OFFERING == 0:
+                self._offer(now)
             if idle >= STALL or self._is_beaten(bound):
                 break
             if self.deadline is not None and time.monotonic() >= self.deadline:

@@ -40,7 +40,7 @@ COLUMNS = 64
 
 It takes 40 ns for each column, and three operations on all columns take 3 us for each state."""
 
-CORE_LIMIT = 1 << 12
+CORE_LIMIT = 1 << 14
 """Entries of the largest table where elimination leaves a core."""
 
 ENTRIES_PER_BUCKET = 1 << 12
