@@ -303,6 +303,8 @@ class NamedProblem:
         taken: list[set[int]] = [set() for _ in numbering.values]
         ops: list[OpNode] = []
         numbered: dict[tuple[int, ...], _Numbered] = {}
+        # Of ops of different options, many have the same choices in numbers: one object stands for all of these.
+        equal: dict[tuple[_Row, ...], _Numbered] = {}
         taken_by: dict[int, tuple[int, ...]] = {}
         for op in numbering.ops:
             used = taken_by.get(id(op.options))
@@ -314,7 +316,11 @@ class NamedProblem:
             own = numbered.get(key)
             if own is None:
                 sides = [number[kind_of[v]] for v in operands], [number[kind_of[v]] for v in results]
-                own = numbered[key] = _numbered(op, used, *sides)
+                rows = _numbered(op, used, *sides)
+                own = equal.get(rows)
+                if own is None:
+                    own = equal[rows] = _choices(rows)
+                numbered[key] = own
             for v, formats in zip(operands, own.taken, strict=True):
                 taken[v] |= formats
             for v, formats in zip(results, own.made, strict=True):
@@ -431,23 +437,32 @@ class _Numbered(NamedTuple):
     made: list[set[int]]
 
 
+_Row = tuple[tuple[int, ...], tuple[int, ...], int]
+"""A choice: the numbers of the formats of operands and of results, and the cost."""
+
+
 def _numbered(
     op: NamedOp,
     used: Sequence[int],
     used_numbers: Sequence[Mapping[Hashable, int]],
     made_numbers: Sequence[Mapping[Hashable, int]],
-) -> _Numbered:
+) -> tuple[_Row, ...]:
     """The options of an op in numbers, given those of the formats of its operands that are `used`, and of results."""
     is_whole = len(used) == len(op.operands)
-    choices: list[Choice] = []
+    rows: list[_Row] = []
     for option, cost in zip(op.options, op.costs, strict=True):
         wanted = option.ins if is_whole else [option.ins[k] for k in used]
         ins = tuple(map(getitem, used_numbers, wanted))
-        choices.append(Choice(ins, tuple(map(getitem, made_numbers, option.outs)), cost))
+        rows.append((ins, tuple(map(getitem, made_numbers, option.outs)), cost))
+    return tuple(rows)
+
+
+def _choices(rows: tuple[_Row, ...]) -> _Numbered:
+    """The choices of all ops whose options are these in numbers."""
     return _Numbered(
-        tuple(choices),
-        [{choice.ins[k] for choice in choices} for k in range(len(used_numbers))],
-        [{choice.outs[k] for choice in choices} for k in range(len(made_numbers))],
+        tuple([Choice(*row) for row in rows]),
+        [set(column) for column in zip(*[ins for ins, _, _ in rows], strict=True)],
+        [set(column) for column in zip(*[outs for _, outs, _ in rows], strict=True)],
     )
 
 

@@ -157,6 +157,7 @@ class OrderPropagation:
         """Those of single nodes, for such as are the same in a graph that was written anew."""
         self._offered: dict[tuple[Any, ...], OfferedOptions] = {}
         """By number of the node, and identity of the orders in which its values may be had."""
+        self._equal: dict[OfferedOptions, OfferedOptions] = {}
         self._same: dict[tuple[Order, ...], tuple[Order, ...]] = {(): ()}
 
     def reachable(self, graph: Graph) -> ReachableOrders:
@@ -215,7 +216,7 @@ class OrderPropagation:
 
     def _offer(self, values: Values, node: Node, model: NodeModel | None, kind: int | None) -> OfferedOptions:
         if model is None:
-            return OfferedOptions((option_of(node, {}, {}),), (), (), False)
+            return self._shared(OfferedOptions((option_of(node, {}, {}),), (), (), False))
         ins = tuple([values.candidates(name) for name in node.inputs])
         outs = tuple([values.candidates(name) for name in node.outputs])
         if kind is None:
@@ -223,8 +224,12 @@ class OrderPropagation:
         key = kind, len(ins), *map(id, ins), *map(id, outs)
         found = self._offered.get(key)
         if found is None:
-            found = self._offered[key] = _offered_options(node, model, ins, outs)
+            found = self._offered[key] = self._shared(_offered_options(node, model, ins, outs))
         return found
+
+    def _shared(self, offered: OfferedOptions) -> OfferedOptions:
+        """One object for all equal options, which nodes of different operators may have."""
+        return self._equal.setdefault(offered, offered)
 
 
 def _offered_options(
