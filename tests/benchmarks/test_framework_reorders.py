@@ -53,7 +53,7 @@ def test_a_case_is_undecided_while_a_bound_lies_in_its_interval(low: float, high
 def test_the_worst_cases_stand_first_with_their_plans():
     good = _result([1.0] * 9, [2.0] * 9, replace(CASE, name="good"))
     bad = _result([2.0] * 9, [1.0] * 9, replace(CASE, name="bad"))
-    lines = list(table([good, bad], 1))
+    lines = list(table([to_json(good), to_json(bad)], 1))
     assert lines[1].startswith("all: 2 cases, geometric mean 1.00, least 0.50, 50.0 % at least 0.95")
     assert "bad" in lines[-3] and "0.500" in lines[-3]
     assert good.plan is not None and lines[-2].strip() == plan_name(good.plan)
@@ -61,7 +61,7 @@ def test_the_worst_cases_stand_first_with_their_plans():
 
 
 def test_negative_wrong_bytes_are_named():
-    assert list(table([replace(_result([1.0] * 9, [1.0] * 9), equal=False)], 3))[-1] == "WRONG BYTES: small"
+    assert list(table([to_json(replace(_result([1.0] * 9, [1.0] * 9), equal=False))], 3))[-1] == "WRONG BYTES: small"
 
 
 def test_a_plan_is_named_by_its_kernels():
@@ -96,7 +96,7 @@ def test_negative_a_case_that_stays_undecided_is_said_to_be(monkeypatch: pytest.
     [found] = measured([CASE], 1, Limits(), repeats=1)
     assert len(found.times.rounds["ours"]) == 16
     assert to_json(found)["undecided"]
-    assert "1 undecided" in list(table([found], 1))[1]
+    assert "1 undecided" in list(table([to_json(found)], 1))[1]
 
 
 def _need_onednn() -> None:
