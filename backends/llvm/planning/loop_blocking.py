@@ -112,9 +112,16 @@ def _moved(step: Step, loop: Loop, iterations: int) -> Step:
 
 
 def _orders_of_tiles(step: Step, tile: Tile, pair: ElementPair) -> Iterator[list[Step]]:
-    """The columns in blocks, a loop over which stands before the loops that go on inside of a line."""
+    """The loops as they go through the source, so that the processor follows its rows; and the columns in blocks, a
+    loop over which stands before the loops that go on inside of a line."""
     rows, cols = tile.rows, tile.cols
-    if cols.fold or cols.channel or rows.channel or tile.streaming or tile.block("cols") >= cols.count:
+    if tile.streaming:
+        return
+    loops = [loop for loop in step.loops if isinstance(loop, Loop)]
+    in_source_order = sorted(loops, key=lambda loop: -abs(loop.src))
+    if in_source_order != loops:
+        yield [finished(step, tuple(in_source_order), tile)]
+    if cols.fold or cols.channel or rows.channel or tile.block("cols") >= cols.count:
         return
     inside = [
         k for k, loop in enumerate(step.loops) if isinstance(loop, Loop) and abs(loop.dst) < cols.stride

@@ -66,6 +66,14 @@ def candidates(
         for stream in (None, not streams(make_plan(src, dst, pair, pad, machine, threads)))
     )
     plans = [first, *variants(first, machine), other]
+    if not isinstance(work.volume, SymInt) and machine.l1 < work.volume <= machine.l2:
+        plain = [in_cache(step, machine) for step in work.steps]
+        orders = [
+            [*plain[:k], *parts, *plain[k + 1 :]]
+            for k, step in enumerate(work.steps)
+            for parts in other_orders(step, pair)
+        ]
+        plans += [replace(first, steps=tuple(_for_threads(steps, threads))) for steps in orders]
     if not isinstance(work.volume, SymInt) and work.volume > machine.l2:
         plain = [out_of_cache(step, pair, machine) for step in work.steps]
         # One step at a time: most plans have one that takes most of the time.
@@ -162,7 +170,12 @@ def _scheduled(
     if by_volume and isinstance(volume, SymInt):
         return streamed(steps, pair, machine)
     if not (by_volume or volume > machine.l2):
-        return [in_cache(step, machine) for step in steps]
+        plain = [in_cache(step, machine) for step in steps]
+        if isinstance(volume, SymInt) or volume <= machine.l1:
+            return plain
+        cost = partial(steps_cost, volume=volume, pair=pair, machine=machine, threads=threads)
+        options = [[[fast], *other_orders(step, pair)] for fast, step in zip(plain, steps, strict=True)]
+        return [part for orders in options for part in _cheapest(orders, cost, _CLEARLY)]
     through = [out_of_cache(step, pair, machine) for step in steps]
     if isinstance(volume, SymInt):
         return through
