@@ -33,7 +33,7 @@ from layout_ir.backends.llvm.planning.nontemporal import streamed, streamed_in_o
 from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.parallel import for_threads
 from layout_ir.backends.llvm.planning.schedule import element_steps, fill_step
-from layout_ir.backends.llvm.planning.staging import staged_tiles
+from layout_ir.backends.llvm.planning.staging import copied_tiles, staged_tiles
 from layout_ir.backends.llvm.planning.streamed_tiles import streamed_orders
 from layout_ir.backends.llvm.planning.tiles import in_cache
 from layout_ir.backends.llvm.planning.variants import variants
@@ -71,7 +71,7 @@ def candidates(
         orders = [
             [*plain[:k], *parts, *plain[k + 1 :]]
             for k, step in enumerate(work.steps)
-            for parts in other_orders(step, pair)
+            for parts in reordered(step, pair, machine)
         ]
         plans += [replace(first, steps=tuple(_for_threads(steps, threads))) for steps in orders]
     if not isinstance(work.volume, SymInt) and work.volume > machine.l2:
@@ -174,7 +174,7 @@ def _scheduled(
         if isinstance(volume, SymInt) or volume <= machine.l1:
             return plain
         cost = partial(steps_cost, volume=volume, pair=pair, machine=machine, threads=threads)
-        options = [[[fast], *other_orders(step, pair)] for fast, step in zip(plain, steps, strict=True)]
+        options = [[[fast], *reordered(step, pair, machine)] for fast, step in zip(plain, steps, strict=True)]
         return [part for orders in options for part in _cheapest(orders, cost, _CLEARLY)]
     through = [out_of_cache(step, pair, machine) for step in steps]
     if isinstance(volume, SymInt):
@@ -218,7 +218,10 @@ def _cheapest(
 def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
     """Steps that do what `step` does, with stores through the caches, in orders that the profile may prefer."""
     yield from other_orders(step, pair)
-    staged = staged_tiles(step) if pair.conversion is None else None
+    if pair.conversion is not None or not all(isinstance(loop, Loop) for loop in step.loops):
+        return
+    yield from copied_tiles(step, machine)
+    staged = staged_tiles(step)
     if staged is not None:
         yield staged
 
