@@ -356,7 +356,9 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], help="cases whose name contains this")
     parser.add_argument("--most", type=int, default=1 << 30, help="cases that are measured, drawn evenly")
     parser.add_argument("--part", default="1/1", help="one of so many parts of these, as 3/40")
-    parser.add_argument("--read", nargs="+", type=Path, help="JSON of earlier runs to tell of, nothing measured")
+    parser.add_argument(
+        "--read", nargs="+", type=Path, help="JSON of earlier runs to tell of, nothing measured"
+    )
     parser.add_argument("--threads", default="1,2", help="numbers of threads, as 1,2")
     parser.add_argument("--seconds", type=float, default=2.0, help="per case and turn, at most")
     parser.add_argument("--repeats", type=int, default=4, help="turns more that an undecided case may have")

@@ -61,7 +61,10 @@ def test_the_worst_cases_stand_first_with_their_plans():
 
 
 def test_negative_wrong_bytes_are_named():
-    assert list(table([to_json(replace(_result([1.0] * 9, [1.0] * 9), equal=False))], 3))[-1] == "WRONG BYTES: small"
+    assert (
+        list(table([to_json(replace(_result([1.0] * 9, [1.0] * 9), equal=False))], 3))[-1]
+        == "WRONG BYTES: small"
+    )
 
 
 def test_a_plan_is_named_by_its_kernels():

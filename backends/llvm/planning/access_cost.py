@@ -127,7 +127,9 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     if isinstance(step.kernel, Staged):
         # A block that lies together needs no line of its destination before it is streamed: the way costs time in L1.
         line += _STAGING_PART * (profile.streamed_ns if _streams_interval(step.kernel) else line)
-    lines_read, lines_written = _volume(reads) / LINE, _volume(writes) / LINE
+    lines_read = _volume(reads) / LINE / _overlap(work.kernel)
+    # What is streamed twice goes to memory twice.
+    lines_written = _volume(writes) / LINE / (1 if step.kernel.streaming else _overlap(step.kernel))
     prefetched = _prefetches(step, work.kernel)
     return (
         line * (lines_read + lines_written) / 2
@@ -143,6 +145,16 @@ def _read_cost(side: Side, machine: Machine, line: float, *, prefetched: bool) -
     if side.piece < LINE:
         return cost * (_FOLLOWED if prefetched or side.stride <= _FOLLOWED_STRIDE else 1)
     return 0.0 if prefetched else _READS * cost
+
+
+def _overlap(kernel: Kernel) -> float:
+    """How many times as many elements as there are the blocks of a tile have: the last ones are moved back."""
+    if not isinstance(kernel, Tile):
+        return 1.0
+    counts = {"rows": index(kernel.rows.count), "cols": index(kernel.cols.count)}
+    return prod(
+        -(-count // kernel.block(axis)) * kernel.block(axis) / count for axis, count in counts.items()
+    )
 
 
 def _streams_interval(kernel: Staged) -> bool:

@@ -120,7 +120,9 @@ def _orders_of_tiles(step: Step, tile: Tile, pair: ElementPair) -> Iterator[list
     high, wide = (Blocking(axis, tile.block(axis)) for axis in ("rows", "cols"))
     for schedule in ((high, wide), (wide, high)):
         if schedule != tile.schedule:
-            yield [replace(finished(step, step.loops, replace(tile, schedule=schedule)), prefetch=step.prefetch)]
+            yield [
+                replace(finished(step, step.loops, replace(tile, schedule=schedule)), prefetch=step.prefetch)
+            ]
     loops = [loop for loop in step.loops if isinstance(loop, Loop)]
     in_source_order = sorted(loops, key=lambda loop: -abs(loop.src))
     if in_source_order != loops:
