@@ -253,14 +253,18 @@ def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True) ->
             if abs(loop[1]) <= piece:
                 piece += (loop[0] - 1) * abs(loop[1])
                 beside.remove(loop)
-        stride, jumps = 0, 1
+        stride, jumps, apart = 0, 1, 1
         jumping: Walk = []
         while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) > piece):
-            if walk[at][0] > 1:
-                stride, jumps = gcd(stride, walk[at][1]), jumps * walk[at][0]
+            count, step = walk[at]
+            if count > 1:
+                stride, jumps = gcd(stride, step), jumps * count
+                apart *= (
+                    count if abs(step) > LINE else 1
+                )  # places in lines beside each other are one sequence
                 jumping.append(walk[at])
             at += 1
-        if at == len(walk) or jumps > (min(sequences, _held(stride, machine.ways[0])) if held else sequences):
+        if at == len(walk) or apart > (min(sequences, _held(stride, machine.ways[0])) if held else sequences):
             return Side(piece, stride, jumps)
         beside += jumping
 
