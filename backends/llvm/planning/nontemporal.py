@@ -126,7 +126,11 @@ def streamed(steps: Sequence[Step], pair: ElementPair, machine: Machine) -> list
         staged = _staged(steps, machine)
         if staged is not None:
             return staged
-    return [part for new, old in zip(direct, steps, strict=True) for part in new or [old]]
+    return [
+        part
+        for new, old in zip(direct, steps, strict=True)
+        for part in new or [out_of_cache(old, pair, machine)]
+    ]
 
 
 def streamed_in_order(steps: Sequence[Step], pair: ElementPair) -> list[Step]:
