@@ -164,10 +164,11 @@ def _overlap(kernel: Kernel) -> float:
     """How many times as many elements as there are the blocks of a tile have: the last ones are moved back."""
     if not isinstance(kernel, Tile):
         return 1.0
-    counts = {"rows": index(kernel.rows.count), "cols": index(kernel.cols.count)}
-    return prod(
-        -(-count // kernel.block(axis)) * kernel.block(axis) / count for axis, count in counts.items()
-    )
+    result = 1.0
+    for axis, extent in (("rows", kernel.rows), ("cols", kernel.cols)):
+        count, block = index(extent.count), index(kernel.block(axis))
+        result *= -(-count // block) * block / count
+    return result
 
 
 def _streams_interval(kernel: Staged) -> bool:

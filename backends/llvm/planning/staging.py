@@ -128,7 +128,7 @@ def copied_tiles(step: Step, machine: Machine) -> Iterator[list[Step]]:
     tile = step.kernel
     if not isinstance(tile, Tile) or tile.cols.fold or tile.streaming or tile.valid:
         return
-    width, high = tile.width, tile.block("rows")
+    width, high = tile.width, index(tile.block("rows"))
     wide = LINE // width
     if tile.block("cols") >= wide or high * width < LINE:
         return
