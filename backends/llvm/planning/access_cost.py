@@ -50,7 +50,7 @@ _WRITES_IN_FLIGHT, _READS_IN_FLIGHT = 64, 32
 _READS = 0.5
 """Of what a conflict costs a write, what it costs a read of whole lines: only what was prefetched is lost."""
 
-_READ_AT_ONCE = 16
+_READ_AT_ONCE = 32
 """Places that are read by turns of which parts of lines are on their way at a time: none of these lines is lost."""
 
 _UNFOLLOWED = 0.8

@@ -135,8 +135,7 @@ def _orders_of_tiles(step: Step, tile: Tile, pair: ElementPair) -> Iterator[list
     if not inside:
         return
     width = tile.width if pair.conversion is None else pair.src
-    for wide in (LANE, LINE):
-        wide = max(wide, tile.block("cols"))
+    for wide in sorted({max(least, index(tile.block("cols"))) for least in (1, LANE, LINE)}):
         if wide >= cols.count:
             continue
         steps: list[Step] = []
