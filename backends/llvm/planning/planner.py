@@ -71,7 +71,7 @@ def candidates(
         orders = [
             [*plain[:k], *parts, *plain[k + 1 :]]
             for k, step in enumerate(work.steps)
-            for parts in reordered(step, pair, machine)
+            for parts in _reordered_in_cache(step, pair, machine)
         ]
         plans += [replace(first, steps=tuple(_for_threads(steps, threads))) for steps in orders]
     if not isinstance(work.volume, SymInt) and work.volume > machine.l2:
@@ -174,7 +174,10 @@ def _scheduled(
         if isinstance(volume, SymInt) or volume <= machine.l1:
             return plain
         cost = partial(steps_cost, volume=volume, pair=pair, machine=machine, threads=threads)
-        options = [[[fast], *reordered(step, pair, machine)] for fast, step in zip(plain, steps, strict=True)]
+        options = [
+            [[fast], *_reordered_in_cache(step, pair, machine)]
+            for fast, step in zip(plain, steps, strict=True)
+        ]
         return [part for orders in options for part in _cheapest(orders, cost, _CLEARLY)]
     through = [out_of_cache(step, pair, machine) for step in steps]
     if isinstance(volume, SymInt):
@@ -217,13 +220,17 @@ def _cheapest(
 
 def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
     """Steps that do what `step` does, with stores through the caches, in orders that the profile may prefer."""
-    yield from other_orders(step, pair)
-    if pair.conversion is not None or not all(isinstance(loop, Loop) for loop in step.loops):
-        return
-    yield from copied_tiles(step, machine)
-    staged = staged_tiles(step)
+    yield from _reordered_in_cache(step, pair, machine)
+    staged = staged_tiles(step) if pair.conversion is None else None
     if staged is not None:
         yield staged
+
+
+def _reordered_in_cache(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
+    """Those of them for what L2 holds, where lines that are written by turns to one set come back in time."""
+    yield from other_orders(step, pair)
+    if pair.conversion is None and all(isinstance(loop, Loop) for loop in step.loops):
+        yield from copied_tiles(step, machine)
 
 
 def check_addresses(src: Layout, dst: Layout) -> None:
