@@ -220,16 +220,18 @@ def _cheapest(
 
 def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
     """Steps that do what `step` does, with stores through the caches, in orders that the profile may prefer."""
-    yield from _reordered_in_cache(step, pair, machine)
-    staged = staged_tiles(step) if pair.conversion is None else None
-    if staged is not None:
-        yield staged
+    yield from other_orders(step, pair)
+    if pair.conversion is None:
+        yield from copied_tiles(step, machine)
+        staged = staged_tiles(step)
+        if staged is not None:
+            yield staged
 
 
 def _reordered_in_cache(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
-    """Those of them for what L2 holds, where lines that are written by turns to one set come back in time."""
-    yield from other_orders(step, pair)
-    if pair.conversion is None and all(isinstance(loop, Loop) for loop in step.loops):
+    """The same for what L2 holds, where lines that are written by turns to one set come back in time."""
+    yield from other_orders(in_cache(step, machine), pair)
+    if pair.conversion is None:
         yield from copied_tiles(step, machine)
 
 

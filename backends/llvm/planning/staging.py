@@ -128,6 +128,8 @@ def copied_tiles(step: Step, machine: Machine) -> Iterator[list[Step]]:
     tile = step.kernel
     if not isinstance(tile, Tile) or tile.cols.fold or tile.streaming or tile.valid:
         return
+    if not all(isinstance(loop, Loop) for loop in step.loops):
+        return
     width, high = tile.width, index(tile.block("rows"))
     wide = LINE // width
     if tile.block("cols") >= wide or high * width < LINE:
