@@ -4,6 +4,9 @@
     python benchmarks/framework_reorders.py --most 600 --threads 1 as many of them, drawn evenly
     python benchmarks/framework_reorders.py --only llama --json
     python benchmarks/framework_reorders.py --list                 the cases
+    python benchmarks/framework_reorders.py --threads 1 --part 3/40 --json > 3.json
+                                                                   one of forty parts, each an even share
+    python benchmarks/framework_reorders.py --read *.json          what parts come to that were measured before
 
 The cases are made here: for every layer of `benchmarks/layer_shapes.py` the convolutions and matmuls of both builds of
 oneDNN are asked, with `any`, in which layouts they want weights and activations, as f32, bf16 and int8, held to AVX2
@@ -26,7 +29,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
@@ -189,6 +192,17 @@ def drawn(every: Sequence[Case], most: int) -> list[Case]:
     return [every[k * len(every) // count] for k in range(count)]
 
 
+def part_of(every: Sequence[Case], text: str) -> list[Case]:
+    """Part k of n, of text like 3/40: every n-th case, from the k-th on, so that each part is an even share.
+
+    Raises LayoutError for a text that names no part.
+    """
+    number, _, parts = text.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts)):
+        raise LayoutError(f"--part is '{text}': it says which of how many, from 1 on, as 3/40")
+    return list(every[int(number) - 1 :: int(parts)])
+
+
 # Results -------------------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +228,11 @@ def plan_name(plan: Plan) -> str:
     return " + ".join(f"{number} x {name}" if number > 1 else name for name, number in found.items())
 
 
+def _loops(plan: Plan) -> str:
+    """The loops and the micro-kernel of the first step, on one line."""
+    return "; ".join(part.strip() for step in plan.steps[:1] for part in str(step).splitlines()[1:])
+
+
 def _step_name(step: Step) -> str:
     kernel = step.kernel
     inside = ""
@@ -223,13 +242,13 @@ def _step_name(step: Step) -> str:
     return f"{name}{inside}{' streaming' if kernel.streaming else ''}"
 
 
-def table(results: Sequence[Result], worst: int) -> Iterator[str]:
-    """What the results come to: means, shares, undecided cases, and the worst with their plans."""
-    compared = [(interval, r) for r in results if (interval := lead(r)) is not None]
+def table(results: Sequence[Mapping[str, Any]], worst: int) -> Iterator[str]:
+    """What the results of `to_json` come to: means, shares, undecided cases, and the worst with their plans."""
+    compared = [(Interval(*r["lead"]), r) for r in results if r["lead"] is not None]
     compared.sort(key=lambda pair: pair[0].middle)
     yield f"{len(results)} cases; {len(results) - len(compared)} of them neither build of oneDNN has"
-    own_code = [pair for pair in compared if not _implementations(pair[1]).startswith("ref")]
-    f32 = [(i, r) for i, r in own_code if r.case.dtype == "f32" and 1 << 20 <= r.nbytes // 2 <= 32 << 20]
+    own_code = [pair for pair in compared if not pair[1]["implementation"].startswith("ref")]
+    f32 = [(i, r) for i, r in own_code if r["dtype"] == "f32" and 1 << 20 <= r["bytes"] // 2 <= 32 << 20]
     for text, group in (
         ("all", compared),
         ("oneDNN has code of its own for them", own_code),
@@ -240,13 +259,12 @@ def table(results: Sequence[Result], worst: int) -> Iterator[str]:
     yield f"the {min(worst, len(compared))} worst:"
     for interval, r in compared[:worst]:
         doubt = "  undecided" if undecided(interval) else ""
-        copy = r.fastest(COPIES)
-        rates = f"{r.gbps('ours'):.1f} GB/s" + (f" of {r.gbps(copy):.1f}" if copy is not None else "")
-        yield f"  {interval}{doubt}  {r.case.name}  {r.nbytes >> 10} KiB, {rates}"
-        if r.plan is not None and r.plan.steps:
-            yield f"      {plan_name(r.plan)}"
-            yield "      " + "; ".join(part.strip() for part in str(r.plan.steps[0]).splitlines()[1:])
-    if wrong := [r.case.name for r in results if not r.equal]:
+        copy = max(r["gbps"][name] for name in COPIES)
+        rates = f"{r['gbps']['ours']:.1f} GB/s of {copy:.1f}"
+        yield f"  {interval}{doubt}  {r['case']}  {r['bytes'] >> 10} KiB, {rates}"
+        yield f"      {r['kernels']}"
+        yield f"      {r['loops']}"
+    if wrong := [r["case"] for r in results if not r["equal"]]:
         yield f"WRONG BYTES: {', '.join(wrong)}"
 
 
@@ -277,12 +295,14 @@ def to_json(result: Result) -> dict[str, Any]:
     return {
         "case": result.case.name,
         "threads": result.threads,
+        "dtype": result.case.dtype,
         "bytes": result.nbytes,
         "gbps": {name: round(result.gbps(name), 3) for name in result.times.rounds},
         "lead": None if interval is None else [interval.middle, interval.low, interval.high],
         "undecided": interval is not None and undecided(interval),
         "implementation": _implementations(result) if interval is not None else None,
-        "plan": str(result.plan),
+        "kernels": None if result.plan is None else plan_name(result.plan),
+        "loops": None if result.plan is None else _loops(result.plan),
         "equal": result.equal,
     }
 
@@ -318,6 +338,14 @@ def measured(
     return list(results.values())
 
 
+def told(entries: Sequence[Mapping[str, Any]], worst: int) -> int:
+    """Prints the table of each number of threads; 1 where bytes were wrong, else 0."""
+    for threads in sorted({entry["threads"] for entry in entries}):
+        print(f"{threads} threads")
+        print("\n".join(table([entry for entry in entries if entry["threads"] == threads], worst)))
+    return 0 if all(entry["equal"] for entry in entries) else 1
+
+
 # Command line --------------------------------------------------------------------------------------------------------
 
 
@@ -327,6 +355,10 @@ def main() -> int:
     )
     parser.add_argument("--only", action="append", default=[], help="cases whose name contains this")
     parser.add_argument("--most", type=int, default=1 << 30, help="cases that are measured, drawn evenly")
+    parser.add_argument("--part", default="1/1", help="one of so many parts of these, as 3/40")
+    parser.add_argument(
+        "--read", nargs="+", type=Path, help="JSON of earlier runs to tell of, nothing measured"
+    )
     parser.add_argument("--threads", default="1,2", help="numbers of threads, as 1,2")
     parser.add_argument("--seconds", type=float, default=2.0, help="per case and turn, at most")
     parser.add_argument("--repeats", type=int, default=4, help="turns more that an undecided case may have")
@@ -338,6 +370,8 @@ def main() -> int:
     if args.ask:
         print(json.dumps([asdict(move) for move in dict.fromkeys(asked())]))
         return 0
+    if args.read is not None:
+        return told([entry for file in args.read for entry in json.loads(file.read_text())], args.worst)
     counts = thread_counts(args.threads)
     if len(counts) > 1 and not args.list:
         return run_for_each(__file__, sys.argv[1:], counts)
@@ -345,7 +379,7 @@ def main() -> int:
     found = [case for case in every if not args.only or any(text in case.name for text in args.only)]
     if not found or args.most < 1:
         raise LayoutError(f"no case is left of {len(every)}: --list names those that --only and --most leave")
-    found = drawn(found, args.most)
+    found = part_of(drawn(found, args.most), args.part)
     if args.list:
         print("\n".join(case.name for case in found))
         return 0
@@ -358,8 +392,8 @@ def main() -> int:
     else:
         print("\n".join(machine_lines(tuple(BUILDS))))
         results = measured(found, threads, limits, args.repeats, partial(print, flush=True))
-        print(f"{threads} threads, {len(results)} of {len(every)} cases measured")
-        print("\n".join(table(results, args.worst)))
+        print(f"{len(results)} of {len(every)} cases measured")
+        told([to_json(result) for result in results], args.worst)
     return 0 if all(result.equal for result in results) else 1
 
 

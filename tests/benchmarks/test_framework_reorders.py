@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +16,11 @@ from benchmarks.framework_reorders import (
     drawn,
     lead,
     measured,
+    part_of,
     plan_name,
     table,
     to_json,
+    told,
     undecided,
 )
 from layout_ir.algebra.format import Format
@@ -53,7 +57,7 @@ def test_a_case_is_undecided_while_a_bound_lies_in_its_interval(low: float, high
 def test_the_worst_cases_stand_first_with_their_plans():
     good = _result([1.0] * 9, [2.0] * 9, replace(CASE, name="good"))
     bad = _result([2.0] * 9, [1.0] * 9, replace(CASE, name="bad"))
-    lines = list(table([good, bad], 1))
+    lines = list(table([to_json(good), to_json(bad)], 1))
     assert lines[1].startswith("all: 2 cases, geometric mean 1.00, least 0.50, 50.0 % at least 0.95")
     assert "bad" in lines[-3] and "0.500" in lines[-3]
     assert good.plan is not None and lines[-2].strip() == plan_name(good.plan)
@@ -61,7 +65,10 @@ def test_the_worst_cases_stand_first_with_their_plans():
 
 
 def test_negative_wrong_bytes_are_named():
-    assert list(table([replace(_result([1.0] * 9, [1.0] * 9), equal=False)], 3))[-1] == "WRONG BYTES: small"
+    assert (
+        list(table([to_json(replace(_result([1.0] * 9, [1.0] * 9), equal=False))], 3))[-1]
+        == "WRONG BYTES: small"
+    )
 
 
 def test_a_plan_is_named_by_its_kernels():
@@ -73,6 +80,32 @@ def test_cases_are_drawn_evenly_and_never_twice():
     every = [replace(CASE, name=str(k)) for k in range(10)]
     assert [case.name for case in drawn(every, 4)] == ["0", "2", "5", "7"]
     assert drawn(every, 99) == every
+
+
+def test_parts_have_every_case_once_and_are_even_shares():
+    every = [replace(CASE, name=str(k)) for k in range(10)]
+    parts = [part_of(every, f"{k}/3") for k in (1, 2, 3)]
+    assert [[case.name for case in part] for part in parts] == [list("0369"), list("147"), list("258")]
+    assert part_of(every, "1/1") == every
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", ""])
+def test_negative_what_names_no_part_is_an_error(text: str):
+    with pytest.raises(LayoutError, match="as 3/40"):
+        part_of([CASE], text)
+
+
+def test_results_of_parts_are_told_as_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    files = [tmp_path / "1.json", tmp_path / "2.json"]
+    for file, ours in zip(files, (1.0, 2.0), strict=True):
+        file.write_text(json.dumps([to_json(_result([ours] * 9, [2.0] * 9, replace(CASE, name=file.name)))]))
+    assert told([entry for file in files for entry in json.loads(file.read_text())], 2) == 0
+    assert "all: 2 cases, geometric mean 1.41, least 1.00" in capsys.readouterr().out
+
+
+def test_negative_wrong_bytes_make_the_run_fail(capsys: pytest.CaptureFixture[str]):
+    assert told([to_json(replace(_result([1.0] * 9, [1.0] * 9), equal=False))], 1) == 1
+    assert "WRONG BYTES" in capsys.readouterr().out
 
 
 def test_an_undecided_case_is_measured_again_and_joined(monkeypatch: pytest.MonkeyPatch):
@@ -96,7 +129,7 @@ def test_negative_a_case_that_stays_undecided_is_said_to_be(monkeypatch: pytest.
     [found] = measured([CASE], 1, Limits(), repeats=1)
     assert len(found.times.rounds["ours"]) == 16
     assert to_json(found)["undecided"]
-    assert "1 undecided" in list(table([found], 1))[1]
+    assert "1 undecided" in list(table([to_json(found)], 1))[1]
 
 
 def _need_onednn() -> None:

@@ -44,14 +44,31 @@ from layout_ir.dialects.kernel.plan import (
 PAGE = 4096
 """Bytes of a page, on every machine that code is made for."""
 
-LONG_PIECE = 2 * LINE
-"""Bytes from which on pieces are as good as few sequences: the processor prefetches, and lines follow each other."""
-
 _WRITES_IN_FLIGHT, _READS_IN_FLIGHT = 64, 32
 """Lines that are on their way at a time: so many must find a place, even where none is asked for again."""
 
 _READS = 0.5
-"""Of what a conflict costs a write, what it costs a read: only what was prefetched is lost."""
+"""Of what a conflict costs a write, what it costs a read of whole lines: only what was prefetched is lost."""
+
+_READ_AT_ONCE = 32
+"""Places that are read by turns of which parts of lines are on their way at a time: none of these lines is lost."""
+
+_UNFOLLOWED = 0.8
+"""Of what a line costs in memory, what it costs more where reads or writes jump before they have gone through a page,
+so that the processor cannot follow them. Measured on Zen 4, GB/s of f32 in blocks of 8 channels, 24 to 36 MiB: 28 where
+both sides are gone through in order or in four sequences, 13 to 18 in all other orders, with pieces of 32 bytes and of
+1 KiB alike; past the caches, where only reads jump, 40 and 16 to 26."""
+
+_FOLLOWED, _FOLLOWED_STRIDE = 0.25, PAGE // 8
+"""Of what a conflict costs a read of a part of a line, what it costs where the processor follows the reads, and the
+stride up to which it does: it does not follow from page to page. Measured on Zen 4, f32 to blocks of 8 channels, GB/s
+of half lines read one block of channels after the other, the rest of each line in the next turn: 53 with a stride of
+256 bytes, 46 with 512, 25 with 2048, 17 with 4096."""
+
+_BESIDE = 0.5
+"""The part of a set that begun lines may take without loss: the other side has lines there, too. Measured on Zen 4,
+512 KiB of f32 from rows of 2 KiB to blocks of 8 channels (cdba to ABcd8b8a), eight half lines by turns: 52 GB/s where
+they share a set of eight ways, 77 where they do not, and 25 where 128 of them are read."""
 
 _JUMP = 0.1
 """Of what a line costs through the caches, what a jump costs that meets no conflict: a stream begins anew."""
@@ -103,11 +120,11 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     if isinstance(step.kernel, Fill):
         return 0.0  # the same in all plans
     reads, writes = _walks(step, pair)
-    read = _side(reads, profile.sequences, machine)
+    read = _followed_side(reads, machine)
     written = _side(writes, min(profile.sequences, _WRITTEN_SEQUENCES), machine)
     work = step.kernel.steps[0] if isinstance(step.kernel, Staged) else step
     limit = index(streaming_limit([work], pair, machine, threads))
-    if all(_side(x, 1, machine).piece >= LONG_PIECE for x in (reads, writes)):
+    if all(_side(x, 1, machine).piece >= PAGE for x in (reads, writes)):
         limit = max(limit, streaming_volume(machine, threads, few_streams=True))
     if step.kernel.streaming:
         line = profile.streamed_ns if volume <= limit else profile.memory_streamed_ns
@@ -116,14 +133,42 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     if isinstance(step.kernel, Staged):
         # A block that lies together needs no line of its destination before it is streamed: the way costs time in L1.
         line += _STAGING_PART * (profile.streamed_ns if _streams_interval(step.kernel) else line)
-    lines_read, lines_written = _volume(reads) / LINE, _volume(writes) / LINE
+    lines_read = _volume(reads) / LINE / _overlap(work.kernel)
+    # What is streamed twice goes to memory twice.
+    lines_written = _volume(writes) / LINE / (1 if step.kernel.streaming else _overlap(step.kernel))
+    prefetched = _prefetches(step, work.kernel)
+    jumping_reads = not prefetched and read.jumps > profile.sequences and read.piece < PAGE
+    jumping_writes = not step.kernel.streaming and _followed_side(writes, machine).piece < PAGE
+    if volume > limit and (jumping_reads or jumping_writes):
+        line *= 1 + _UNFOLLOWED
+    # Each line that is read brings its neighbour, and the other side has as many.
+    again = line if 4 * LINE * read.jumps > limit else 0.0
     return (
         line * (lines_read + lines_written) / 2
-        + (0 if _prefetches(step, work.kernel) else _READS)
-        * _jump_cost(read, machine, _READS_IN_FLIGHT, line)
-        * lines_read
+        + _read_cost(read, machine, again, prefetched=prefetched) * lines_read
         + _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=step.kernel.streaming) * lines_written
     )
+
+
+def _read_cost(side: Side, machine: Machine, again: float, *, prefetched: bool) -> float:
+    """Nanoseconds per line that is read, beside the line itself. What is prefetched comes in time, but of lines that
+    are read in parts only once; `again` is what such a line costs for each of its further parts."""
+    cost = _jump_cost(side, machine, _READS_IN_FLIGHT, 0.0)
+    if side.piece < LINE:
+        followed = prefetched or side.stride <= _FOLLOWED_STRIDE
+        return cost * (_FOLLOWED if followed else 1) + again * (LINE / side.piece - 1)
+    return 0.0 if prefetched else _READS * cost
+
+
+def _overlap(kernel: Kernel) -> float:
+    """How many times as many elements as there are the blocks of a tile have: the last ones are moved back."""
+    if not isinstance(kernel, Tile):
+        return 1.0
+    result = 1.0
+    for axis, extent in (("rows", kernel.rows), ("cols", kernel.cols)):
+        count, block = index(extent.count), index(kernel.block(axis))
+        result *= -(-count // block) * block / count
+    return result
 
 
 def _streams_interval(kernel: Staged) -> bool:
@@ -136,29 +181,37 @@ def _prefetches(step: Step, kernel: Kernel) -> bool:
 
 
 def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, streams: bool = False) -> float:
-    """Nanoseconds per line, beside the `line` itself."""
+    """Nanoseconds per line, beside the line itself, of which parts that L2 has lost cost a part of `line` again."""
     profile = machine.profile
     if side.jumps == 1:
         return 0.0
-    l1, l2 = (_held(side.stride, ways) for ways in machine.ways)
-    # Begun lines must stay until they are whole, beside those of the other side.
-    few = min(side.jumps, in_flight) if side.piece >= LINE else 2 * side.jumps
-    cost = _JUMP * profile.cached_ns
+    l1, l2 = (_lost(side, ways, in_flight) for ways in machine.ways)
+    cost = _JUMP * profile.cached_ns + l1 * profile.l1_conflict_ns * (_STREAMED_CONFLICT if streams else 1)
     if streams:
         cost += profile.streamed_jump_ns * _scattered(side.jumps)
-    if few > l1:
-        cost += profile.l1_conflict_ns * (_STREAMED_CONFLICT if streams else 1)
-    if streams and few > l1 and side.jumps > l2:
-        cost += profile.l1_conflict_ns
-    if few > l2 and not streams:
-        cost += profile.l2_conflict_ns
+        if l1 and side.jumps > _held(side.stride, machine.ways[1]):
+            cost += profile.l1_conflict_ns
+    else:
+        cost += l2 * profile.l2_conflict_ns
         if side.piece < LINE:
-            cost += line * (1 - side.piece / LINE)  # the rest of a line that is gone by now
+            cost += l2 * line * (1 - side.piece / LINE)  # the rest of a line that is gone by now
     if side.stride >= PAGE and side.jumps > _TLB_ENTRIES:
         cost += profile.page_ns
     if streams and side.piece < LINE:
         cost += profile.memory_ns  # a line that is not written whole is read first
     return cost * LINE / side.piece
+
+
+def _lost(side: Side, ways: tuple[int, int], in_flight: int) -> float:
+    """The part of the lines that a cache with these `Machine.ways` has lost when their neighbours have their turns.
+
+    Whole lines must find a place while they are on their way. Begun ones must stay until they are whole, beside what
+    else comes into their sets meanwhile: where they take all of a set, some do not.
+    """
+    held = _held(side.stride, ways)
+    if side.piece >= LINE:
+        return float(min(side.jumps, in_flight) > held)
+    return min(max(side.jumps / held - _BESIDE, 0.0), 1.0)
 
 
 def _scattered(jumps: int) -> float:
@@ -179,7 +232,7 @@ def without_idle_prefetches(step: Step, pair: ElementPair, machine: Machine) -> 
     width = kernel.width if pair.conversion is None else pair.src
     if index(kernel.block("cols")) * width >= LINE:
         return step
-    read = _side(_walks(step, pair)[0], machine.profile.sequences, machine)
+    read = _followed_side(_walks(step, pair)[0], machine)
     return replace(step, prefetch=None) if read.jumps == 1 or read.piece >= PAGE else step
 
 
@@ -192,21 +245,42 @@ def _held(stride: int, ways: tuple[int, int]) -> int:
 # How a step walks ----------------------------------------------------------------------------------------------------
 
 
-def _side(walk: Walk, sequences: int, machine: Machine) -> Side:
-    """The pieces of a walk; up to `sequences` that grow side by side are as good as one, if L1 holds their lines."""
+def _followed_side(walk: Walk, machine: Machine) -> Side:
+    """The pieces of a walk whose sequences the processor follows, wherever they lie: those that are read, of which the
+    parts of a line that few places have by turns are asked for at once."""
+    return _side(walk, max(machine.profile.sequences, _READ_AT_ONCE), machine, held=False)
+
+
+def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True) -> Side:
+    """The pieces of a walk; up to `sequences` that grow side by side are as good as one, if L1 holds their lines.
+
+    Those that have grown until they meet are one piece. Not `held`: wherever their lines lie.
+    """
     piece, at = 1, 0
+    beside: Walk = []  # loops over the sequences that have grown side by side
     while True:
         # Loops that go on where the inner ones ended, or before.
         while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) <= piece):
             piece += (walk[at][0] - 1) * abs(walk[at][1])
             at += 1
-        stride, jumps = 0, 1
+        for loop in sorted(beside, key=lambda x: abs(x[1])):
+            if abs(loop[1]) <= piece:
+                piece += (loop[0] - 1) * abs(loop[1])
+                beside.remove(loop)
+        stride, jumps, apart = 0, 1, 1
+        jumping: Walk = []
         while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) > piece):
-            if walk[at][0] > 1:
-                stride, jumps = gcd(stride, walk[at][1]), jumps * walk[at][0]
+            count, step = walk[at]
+            if count > 1:
+                stride, jumps = gcd(stride, step), jumps * count
+                apart *= (
+                    count if abs(step) > LINE else 1
+                )  # places in lines beside each other are one sequence
+                jumping.append(walk[at])
             at += 1
-        if at == len(walk) or jumps > min(sequences, _held(stride, machine.ways[0])):
+        if at == len(walk) or apart > (min(sequences, _held(stride, machine.ways[0])) if held else sequences):
             return Side(piece, stride, jumps)
+        beside += jumping
 
 
 def _volume(walk: Walk) -> int:
@@ -268,16 +342,15 @@ def _tile_walks(tile: Tile, pair: ElementPair) -> tuple[Walk, Walk]:
     high, wide = index(tile.block("rows")), index(tile.block("cols"))
     reads: Walk = [(wide * src, 1), (index(tile.valid or high), row)]
     columns = [(index(count), index(stride)) for count, stride in tile.cols.loops]
-    if tile.cols.fold and tile.streaming and tile.schedule[0].axis == "cols":
-        columns = [
-            (wide, columns[0][1])
-        ]  # a block of them, whose rows have their turns before the next block
+    by_blocks = bool(tile.cols.fold and tile.streaming and tile.schedule[0].axis == "cols")
+    if by_blocks:
+        columns = [(wide, columns[0][1])]  # of which the rows have their turns before the next block has its
     # Columns that are folded have else had all their turns before the next rows have theirs.
     writes: Walk = [(high * dst, 1), *(columns if tile.cols.fold else [(wide, index(tile.cols.stride))])]
     extents = {"rows": index(tile.rows.count), "cols": index(tile.cols.count)}
     blocks: list[tuple[str, int, int]] = []
     for blocking in tile.schedule:
-        size = index(blocking.size)
+        size = min(index(blocking.size), extents[blocking.axis])
         blocks.append((blocking.axis, size, -(-extents[blocking.axis] // size)))
         extents[blocking.axis] = size
     for axis, size, count in reversed(blocks):
@@ -286,6 +359,6 @@ def _tile_walks(tile: Tile, pair: ElementPair) -> tuple[Walk, Walk]:
             writes.append((count, size * dst))
         else:
             reads.append((count, size * src))
-            if not tile.cols.fold:
+            if not tile.cols.fold or by_blocks:
                 writes.append((count, size * index(tile.cols.stride)))
     return reads, writes

@@ -112,9 +112,22 @@ def _moved(step: Step, loop: Loop, iterations: int) -> Step:
 
 
 def _orders_of_tiles(step: Step, tile: Tile, pair: ElementPair) -> Iterator[list[Step]]:
-    """The columns in blocks, a loop over which stands before the loops that go on inside of a line."""
+    """The loops as they go through the source, so that the processor follows its rows; and the columns in blocks, a
+    loop over which stands before the loops that go on inside of a line."""
     rows, cols = tile.rows, tile.cols
-    if cols.fold or cols.channel or rows.channel or tile.streaming or tile.block("cols") >= cols.count:
+    if tile.streaming:
+        return
+    high, wide = (Blocking(axis, tile.block(axis)) for axis in ("rows", "cols"))
+    for schedule in ((high, wide), (wide, high)):
+        if schedule != tile.schedule:
+            yield [
+                replace(finished(step, step.loops, replace(tile, schedule=schedule)), prefetch=step.prefetch)
+            ]
+    loops = [loop for loop in step.loops if isinstance(loop, Loop)]
+    in_source_order = sorted(loops, key=lambda loop: -abs(loop.src))
+    if in_source_order != loops:
+        yield [finished(step, tuple(in_source_order), tile)]
+    if cols.fold or cols.channel or rows.channel or tile.block("cols") >= cols.count:
         return
     inside = [
         k for k, loop in enumerate(step.loops) if isinstance(loop, Loop) and abs(loop.dst) < cols.stride
@@ -122,8 +135,7 @@ def _orders_of_tiles(step: Step, tile: Tile, pair: ElementPair) -> Iterator[list
     if not inside:
         return
     width = tile.width if pair.conversion is None else pair.src
-    for wide in (LANE, LINE):
-        wide = max(wide, tile.block("cols"))
+    for wide in sorted({max(least, index(tile.block("cols"))) for least in (1, LANE, LINE)}):
         if wide >= cols.count:
             continue
         steps: list[Step] = []

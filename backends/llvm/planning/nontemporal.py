@@ -41,7 +41,7 @@ from layout_ir.dialects.kernel.plan import (
     Step,
     Tile,
 )
-from layout_ir.symbolic.symint import Size
+from layout_ir.symbolic.symint import Size, SymInt
 
 _PAGE = 4096
 
@@ -126,7 +126,11 @@ def streamed(steps: Sequence[Step], pair: ElementPair, machine: Machine) -> list
         staged = _staged(steps, machine)
         if staged is not None:
             return staged
-    return [part for new, old in zip(direct, steps, strict=True) for part in new or [old]]
+    return [
+        part
+        for new, old in zip(direct, steps, strict=True)
+        for part in new or [out_of_cache(old, pair, machine)]
+    ]
 
 
 def streamed_in_order(steps: Sequence[Step], pair: ElementPair) -> list[Step]:
@@ -208,12 +212,18 @@ def _whole_line_tile(step: Step, tile: Tile, pair: ElementPair, machine: Machine
     if pair.conversion is not None:
         return None
     piece = rows.count * tile.width
-    if high == rows.count and piece in (LANE, 2 * LANE) and cols == Axis(cols.count, piece):
-        wide = min(LANE // tile.width, cols.count)
-        if wide % (LINE // piece) == 0 and cols.count % wide == 0:
-            schedule = (Blocking("rows", high), Blocking("cols", wide))
-            tile = replace(tile, schedule=schedule, streaming=True, square=False)
-            return [prefetching(finished(step, step.loops, tile), machine)]
+    if high != rows.count or piece not in (LANE, 2 * LANE):
+        return None
+    loops = step.loops
+    if cols.fold and not isinstance(cols.count, SymInt) and cols.outer_stride % LINE == 0:
+        # Blocks of columns, each as whole lines: other blocks have their turns behind it.
+        loops = (*loops, Loop(cols.count // cols.fold, cols.fold * tile.width, cols.outer_stride))
+        cols = Axis(cols.fold, cols.stride)
+    wide = min(LANE // tile.width, cols.count)
+    if cols == Axis(cols.count, piece) and wide % (LINE // piece) == 0 and cols.count % wide == 0:
+        schedule = (Blocking("rows", high), Blocking("cols", wide))
+        tile = replace(tile, cols=cols, schedule=schedule, streaming=True, square=False)
+        return [prefetching(finished(step, loops, tile), machine)]
     return None
 
 

@@ -33,7 +33,7 @@ from layout_ir.backends.llvm.planning.nontemporal import streamed, streamed_in_o
 from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.parallel import for_threads
 from layout_ir.backends.llvm.planning.schedule import element_steps, fill_step
-from layout_ir.backends.llvm.planning.staging import staged_tiles
+from layout_ir.backends.llvm.planning.staging import copied_tiles, staged_tiles
 from layout_ir.backends.llvm.planning.streamed_tiles import streamed_orders
 from layout_ir.backends.llvm.planning.tiles import in_cache
 from layout_ir.backends.llvm.planning.variants import variants
@@ -66,6 +66,14 @@ def candidates(
         for stream in (None, not streams(make_plan(src, dst, pair, pad, machine, threads)))
     )
     plans = [first, *variants(first, machine), other]
+    if not isinstance(work.volume, SymInt) and machine.l1 < work.volume <= machine.l2:
+        plain = [in_cache(step, machine) for step in work.steps]
+        orders = [
+            [*plain[:k], *parts, *plain[k + 1 :]]
+            for k, step in enumerate(work.steps)
+            for parts in _reordered_in_cache(step, pair, machine)
+        ]
+        plans += [replace(first, steps=tuple(_for_threads(steps, threads))) for steps in orders]
     if not isinstance(work.volume, SymInt) and work.volume > machine.l2:
         plain = [out_of_cache(step, pair, machine) for step in work.steps]
         # One step at a time: most plans have one that takes most of the time.
@@ -162,7 +170,15 @@ def _scheduled(
     if by_volume and isinstance(volume, SymInt):
         return streamed(steps, pair, machine)
     if not (by_volume or volume > machine.l2):
-        return [in_cache(step, machine) for step in steps]
+        plain = [in_cache(step, machine) for step in steps]
+        if isinstance(volume, SymInt) or volume <= machine.l1:
+            return plain
+        cost = partial(steps_cost, volume=volume, pair=pair, machine=machine, threads=threads)
+        options = [
+            [[fast], *_reordered_in_cache(step, pair, machine)]
+            for fast, step in zip(plain, steps, strict=True)
+        ]
+        return [part for orders in options for part in _cheapest(orders, cost, _CLEARLY)]
     through = [out_of_cache(step, pair, machine) for step in steps]
     if isinstance(volume, SymInt):
         return through
@@ -205,9 +221,18 @@ def _cheapest(
 def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
     """Steps that do what `step` does, with stores through the caches, in orders that the profile may prefer."""
     yield from other_orders(step, pair)
-    staged = staged_tiles(step) if pair.conversion is None else None
-    if staged is not None:
-        yield staged
+    if pair.conversion is None:
+        yield from copied_tiles(step, machine)
+        staged = staged_tiles(step)
+        if staged is not None:
+            yield staged
+
+
+def _reordered_in_cache(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
+    """The same for what L2 holds, where lines that are written by turns to one set come back in time."""
+    yield from other_orders(in_cache(step, machine), pair)
+    if pair.conversion is None:
+        yield from copied_tiles(step, machine)
 
 
 def check_addresses(src: Layout, dst: Layout) -> None:

@@ -14,9 +14,10 @@ from dataclasses import replace
 from operator import index
 from typing import NamedTuple
 
-from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.parallel import finished
-from layout_ir.dialects.kernel.plan import Axis, Blocking, Loop, Plan, Staged, Step, Tile
+from layout_ir.backends.llvm.planning.tiles import in_cache, move_tile
+from layout_ir.dialects.kernel.plan import Axis, Blocking, Copy, Loop, Plan, Staged, Step, Tile
 from layout_ir.symbolic.symint import Size, SymInt
 
 _LINES = 2
@@ -27,6 +28,9 @@ _READ = 256
 
 _BLOCK_READ, _BLOCK_WRITTEN = 2 * LINE, 8 * LINE
 """Bytes of each row of source and destination in a block of `staged_tiles`."""
+
+_COPIED_LINES = 4
+"""Lines that a block of `copied_tiles` writes to each row of the destination, or one."""
 
 _LONG = 16
 """Blocks in a row below which its ends count too much."""
@@ -113,6 +117,51 @@ def staged_tiles(step: Step) -> list[Step] | None:
             dst = step.dst + rows.first * width + cols.first * stride
             result.append(finished(replace(step, src=src, dst=dst), tuple(loops), kernel))
     return result
+
+
+def copied_tiles(step: Step, machine: Machine) -> Iterator[list[Step]]:
+    """The transposition `step` in blocks whose source is first copied to a buffer, a line or more of each of its rows.
+
+    For tiles that read parts of lines: where rows are large powers of two apart, these lines share sets of L1, and each
+    of them comes as often as it has parts.
+    """
+    tile = step.kernel
+    if not isinstance(tile, Tile) or tile.cols.fold or tile.streaming or tile.valid:
+        return
+    if not all(isinstance(loop, Loop) for loop in step.loops):
+        return
+    width, high = tile.width, index(tile.block("rows"))
+    wide = LINE // width
+    if tile.block("cols") >= wide or high * width < LINE:
+        return
+    for number in (1, _COPIED_LINES):
+        tall = number * high
+        if tall > tile.rows.count or wide > tile.cols.count:
+            return
+        for rows_first in (True, False):
+            yield [
+                _copied(step, tile, rows, cols, machine, rows_first=rows_first)
+                for rows in _blocks(tile.rows.count, tall, high)
+                for cols in _blocks(tile.cols.count, wide, LANE // width)
+            ]
+
+
+def _copied(
+    step: Step, tile: Tile, rows: _Blocks, cols: _Blocks, machine: Machine, *, rows_first: bool
+) -> Step:
+    """The part of `tile` in these blocks, a buffer for each; of their loops that over the rows is outside or inside."""
+    width, (high, wide) = tile.width, (index(rows.size), index(cols.size))
+    line = wide * width
+    copy = Copy(line, Loop(high, tile.rows.stride, line))
+    part = move_tile(Loop(high, line, width), Axis(wide, tile.cols.stride), width, machine)
+    then = in_cache(Step((), 0, 0, part, -1), machine)
+    kernel = Staged(high * line, (Step((), 0, 0, copy, -1),), then=(then,))
+    down = Loop(rows.number, high * tile.rows.stride, high * width)
+    along = Loop(cols.number, line, wide * tile.cols.stride)
+    loops = [loop for loop in ((down, along) if rows_first else (along, down)) if loop.count > 1]
+    src = step.src + rows.first * tile.rows.stride + cols.first * width
+    dst = step.dst + rows.first * width + cols.first * tile.cols.stride
+    return finished(replace(step, src=src, dst=dst, prefetch=None), (*step.loops, *loops), kernel)
 
 
 class _Blocks(NamedTuple):

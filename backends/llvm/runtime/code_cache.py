@@ -38,7 +38,10 @@ _MOST_FILES = 4096
 _MOST_BYTES = 1 << 24
 """Of one file, written or read: kernels take 2 to 200 KiB, and what is larger is compiled anew. All the files that are
 kept are of this size at most, so that one that is not cannot fill the memory."""
-_OURS = re.compile(r"(code|choice|profile)-\d+-[0-9a-f]{64}|\.layout-ir-.*")
+_DROPPED = re.compile(r"(code|choice)-\d+-[0-9a-f]{64}|\.layout-ir-.*")
+"""Our files that are dropped when there are too many. Profiles are few, old, and what all plans depend on: without one
+the machine would be measured again, and code made anew for other plans."""
+
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _MOST_LINKS = 40
 """On the way to the folder: what Linux follows."""
@@ -124,12 +127,12 @@ def _read(name: str, where: int) -> bytes:
 
 
 def _prune(where: int) -> None:
-    """Drops the older half of our files when there are too many."""
+    """Drops the older half of our files, but no profile, when there are too many."""
     with os.scandir(where) as entries:
         files = [
             (entry.stat(follow_symlinks=False).st_mtime, entry.name)
             for entry in entries
-            if _OURS.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+            if _DROPPED.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
         ]
     if len(files) > _MOST_FILES:
         for _, name in sorted(files)[: len(files) // 2]:

@@ -121,6 +121,60 @@ def test_a_buffer_pays_only_where_it_avoids_conflicts():
     assert _cost(direct) < _cost(staged)
 
 
+def _half_lines(number: int, stride: int, *, reads: bool = False) -> Step:
+    """32768 halves of lines, written to `number` places by turns that are `stride` bytes apart, or read from them."""
+    count = 32768 // number
+    if reads:
+        return Step((Loop(count, 32, number * 32),), 0, 0, Copy(32, Loop(number, stride, 32)))
+    return Step((Loop(count, number * 32, 32),), 0, 0, Copy(32, Loop(number, 32, stride)))
+
+
+def test_begun_lines_that_take_all_of_a_set_lose_some():
+    apart, full, beyond = _half_lines(8, 4160), _half_lines(8, 4096), _half_lines(64, 4096)
+    assert _cost(apart) < _cost(full) < _cost(beyond)
+
+
+def test_negative_begun_lines_that_take_half_of_a_set_lose_none():
+    assert _cost(_half_lines(4, 4096)) == _cost(_half_lines(4, 4160))
+
+
+def test_parts_of_lines_that_many_places_have_by_turns_are_read_more_than_once():
+    few, near, far = (_half_lines(*x, reads=True) for x in ((8, 4096), (512, 256), (512, 4096)))
+    assert _cost(few) < _cost(near) < _cost(far)
+
+
+def test_negative_few_places_are_read_as_one_wherever_they_lie():
+    assert _cost(_half_lines(8, 4096, reads=True)) == _cost(_half_lines(8, 4160, reads=True))
+
+
+def test_rows_of_a_tile_that_meet_are_one_piece():
+    def rows(stride: int) -> Step:
+        blocks = Blocking("rows", 16), Blocking("cols", 4)
+        tile = Tile(4, Axis(128, stride), Axis(8, 4160), blocks)
+        return Step((Loop(64, 1 << 16, 512),), 0, 0, tile)
+
+    assert _cost(rows(32)) < _cost(rows(96))
+
+
+def test_tiles_that_overlap_move_no_line_twice_but_where_they_stream():
+    def columns(number: int, *, streaming: bool) -> float:
+        tile = Tile(
+            4, Axis(16, 64), Axis(number, 1024), (Blocking("rows", 16), Blocking("cols", 4)), streaming
+        )
+        return _cost(Step((Loop(256, 1024, 64),), 0, 0, tile)) / number
+
+    assert columns(9, streaming=False) == pytest.approx(columns(12, streaming=False))
+    assert columns(9, streaming=True) > 1.1 * columns(12, streaming=True)
+
+
+@pytest.mark.parametrize("first", ["rows", "cols"])
+def test_all_lines_of_folded_columns_are_paid_for(first: str):
+    blocks = Blocking("rows", 16), Blocking("cols", 16)
+    schedule = blocks if first == "rows" else blocks[::-1]
+    tile = Tile(4, Axis(16, 9216), Axis(128, 64, 8, 4608), schedule, streaming=True)
+    assert _cost(Step((), 0, 0, tile)) >= 128 * WIDE.profile.streamed_ns
+
+
 # Any profile ---------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import index
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.loop_blocking import other_orders
 from layout_ir.backends.llvm.planning.tiles import move_tile
-from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Step, TableLoop, Tile
+from layout_ir.dialects.kernel.plan import Axis, Blocking, Copy, Loop, Step, TableLoop, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.planning.plans import WIDE, of_steps
@@ -47,6 +48,31 @@ def test_columns_in_blocks_move_the_same(cols: int):
         plan = of_steps(*steps)
         check_plan(plan)
         assert evaluate(plan) == evaluate(of_steps(step))
+
+
+def test_tiles_go_along_either_axis_and_as_the_source_lies():
+    tile = move_tile(Loop(16, 256, 4), Axis(64, 64), 4, WIDE)
+    loops = Loop(4, 4096, 65536), Loop(2, 16384, 4096)
+    step = Step(loops, 0, 0, tile)
+    found = list(other_orders(step, ElementPair(4, 4)))
+    turned = [steps for steps in found if steps[0].loops == loops]
+    assert {part.kernel.schedule for [part] in turned if isinstance(part.kernel, Tile)} == {
+        schedule
+        for schedule in (
+            (Blocking("rows", 16), Blocking("cols", 16)),
+            (Blocking("cols", 16), Blocking("rows", 16)),
+        )
+        if schedule != tile.schedule
+    }
+    assert any(steps[0].loops == loops[::-1] for steps in found)
+    for steps in found:
+        assert evaluate(of_steps(*steps)) == evaluate(of_steps(step))
+
+
+def test_negative_tiles_that_stream_stay_as_they_are():
+    tile = replace(move_tile(Loop(16, 256, 4), Axis(64, 64), 4, WIDE), streaming=True)
+    step = Step((Loop(4, 4096, 65536), Loop(2, 16384, 4096)), 0, 0, tile)
+    assert not list(other_orders(step, ElementPair(4, 4)))
 
 
 def test_columns_of_a_conversion_lie_apart_as_elements_of_the_source_do():

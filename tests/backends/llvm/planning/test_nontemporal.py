@@ -17,7 +17,8 @@ from layout_ir.backends.llvm.planning.nontemporal import (
     streaming_volume,
 )
 from layout_ir.backends.llvm.planning.planner import make_plan, streams
-from layout_ir.dialects.kernel.plan import Copy, Elements, Loop, Staged, Step
+from layout_ir.backends.llvm.planning.tiles import move_tile
+from layout_ir.dialects.kernel.plan import Axis, Copy, Elements, Loop, Staged, Step, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.cases import random_case
@@ -168,3 +169,23 @@ def test_two_threads_use_the_caches_for_more():
 
     assert [streamed(count, 1) for count in (10, 11, 15, 16)] == [False, True, True, True]
     assert [streamed(count, 2) for count in (10, 11, 15, 16)] == [False, False, False, True]
+
+
+def _folded(outer: int) -> Step:
+    """16 blocks of 8 rows and 8 columns of f32, each 256 bytes of the destination, `outer` bytes apart."""
+    tile = move_tile(Loop(8, 9216, 4), Axis(128, 32, 8, outer), 4, WIDE)
+    return Step((), 0, 0, tile)
+
+
+def test_folded_columns_that_make_up_lines_are_streamed_block_after_block():
+    step = _folded(2304)
+    [found] = streamed([step], ElementPair(4, 4), WIDE)
+    tile = found.kernel
+    assert isinstance(tile, Tile) and tile.streaming and tile.cols == Axis(8, 32)
+    assert found.loops == (Loop(16, 32, 2304),)
+    assert evaluate(of_steps(found, width=4)) == evaluate(of_steps(step, width=4))
+
+
+def test_negative_folded_columns_that_begin_inside_of_lines_are_not():
+    [found] = streamed([_folded(2336)], ElementPair(4, 4), WIDE)
+    assert not found.kernel.streaming

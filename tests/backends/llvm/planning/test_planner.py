@@ -7,7 +7,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan, streams
-from layout_ir.dialects.kernel.plan import Fill, Loop, PaddedCopy, TableLoop, Tile
+from layout_ir.dialects.kernel.plan import Copy, Fill, Loop, PaddedCopy, TableLoop, Tile
 from tests.backends.llvm.planning.plans import WIDE, step_of, steps_of
 
 
@@ -43,3 +43,13 @@ def test_candidates_differ_and_begin_with_the_plan():
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
 def test_nothing_to_do(shape: tuple[int, ...]):
     assert steps_of("ab", "ba", shape) == ()
+
+
+def test_half_lines_of_rows_that_share_sets_are_read_by_lines_in_what_l2_holds():
+    step = step_of("cdba", "ABcd8b8a", (512, 128, 1, 1))
+    assert isinstance(step.kernel, Copy) and step.kernel.inner.src == 32
+
+
+def test_negative_where_rows_share_no_sets_the_destination_is_written_in_order():
+    step = step_of("cdba", "ABcd8b8a", (496, 128, 1, 1))
+    assert isinstance(step.kernel, Copy) and step.kernel.inner.dst == 32

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from layout_ir.backends.llvm.planning.staging import buffer_bound, stack_bytes, staged_rows, staging_size
+from layout_ir.backends.llvm.planning.staging import (
+    buffer_bound,
+    copied_tiles,
+    stack_bytes,
+    staged_rows,
+    staging_size,
+)
 from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Plan, Staged, Step, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
@@ -88,3 +94,42 @@ def test_long_rows_that_begin_anywhere_in_a_line_are_staged_block_after_block():
 def test_negative_short_rows_are_staged_at_once():
     for step in steps_of("ab", "ba", (301, 9000)):
         assert not isinstance(step.kernel, Staged) or step.kernel.iterations == 1
+
+
+def _narrow_transposition(width: int, rows: int, cols: int) -> Step:
+    """Of a matrix of elements of `width` bytes, in tiles that read parts of lines."""
+    return Step((), 0, 0, move_tile(Loop(rows, width * cols, width), Axis(cols, width * rows), width, WIDE))
+
+
+@pytest.mark.parametrize("width, rows, cols", [(1, 64, 64), (1, 300, 130), (2, 128, 96), (2, 77, 41)])
+def test_blocks_that_are_copied_first_are_the_whole_transposition(width: int, rows: int, cols: int):
+    orders = list(copied_tiles(_narrow_transposition(width, rows, cols), WIDE))
+    assert orders
+    for steps in orders:
+        plan = Plan(width, width * rows * cols, width * rows * cols, tuple(steps))
+        check_plan(plan)
+        found = evaluate(plan)
+        assert len(found) == width * rows * cols
+        for row in range(0, rows, 7):
+            for col in range(cols):
+                assert found[width * (col * rows + row)] == Moved(width * (row * cols + col), 0, 0)
+
+
+def test_each_line_of_the_source_is_read_once_into_the_buffer():
+    for [step] in copied_tiles(_narrow_transposition(1, 2048, 2048), WIDE):
+        assert isinstance(step.kernel, Staged)
+        [copy] = step.kernel.steps
+        assert copy.kernel in (Copy(64, Loop(64, 2048, 64)), Copy(64, Loop(256, 2048, 64)))
+
+
+def test_negative_tiles_that_read_or_write_other_than_parts_of_lines_need_no_copy():
+    assert not list(copied_tiles(_transposition(512, 512), WIDE))  # whole lines are read
+    half = Step((), 0, 0, move_tile(Loop(16, 1024, 2), Axis(512, 32), 2, WIDE))  # half lines are written
+    assert not list(copied_tiles(half, WIDE))
+    assert not list(copied_tiles(_narrow_transposition(1, 63, 64), WIDE))
+    assert not list(copied_tiles(Step((), 0, 0, Copy(64)), WIDE))
+
+
+def test_bytes_whose_rows_are_powers_of_two_apart_are_copied_first():
+    step = steps_of("ab", "ba", (2048, 2048), "ui8")[0]
+    assert isinstance(step.kernel, Staged) and step.kernel.then

@@ -503,6 +503,17 @@ def test_too_many_files_are_halved_and_others_left_alone(cache: Path, monkeypatc
     assert kept - {"calibration.json"} <= set(names)
 
 
+def test_negative_a_profile_is_not_dropped_however_old(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(code_cache, "_MOST_FILES", 10)
+    profile = code_cache.name("profile", "this machine")
+    code_cache.write(profile, b"facts")
+    os.utime(cache / profile, (0, 0))
+    for k in range(64):
+        code_cache.write(code_cache.name("code", k), b"content")
+    assert len(list(cache.iterdir())) < 50
+    assert code_cache.read(profile) == b"facts"
+
+
 def test_other_machines_have_other_names():
     assert code_cache.name("code", "text", host(), 1) != code_cache.name("code", "text", host(), 2)
     assert code_cache.name("code", "ab", "c") != code_cache.name("code", "a", "bc")
