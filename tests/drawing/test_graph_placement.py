@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from itertools import combinations, pairwise
 from random import Random
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from layout_ir.drawing.graph_placement import NODE_HEIGHT, NODE_WIDTH, Placement
 from layout_ir.errors import LayoutError
 from tests.drawing.graphs import SMALL, network
 
-pytest.importorskip("fast_sugiyama", reason="needs the extra 'draw'")
+fast_sugiyama = pytest.importorskip("fast_sugiyama", reason="needs the extra 'draw'")
 
 
 def graph(count: int, edges: list[tuple[int, int]]) -> DrawnGraph:
@@ -76,6 +77,28 @@ def test_edges_go_around_nodes(drawn: DrawnGraph):
             for centre_x, centre_y in placed.nodes:
                 beside = abs(x - centre_x) > NODE_WIDTH / 2
                 assert beside or centre_y + NODE_HEIGHT / 2 < top or centre_y - NODE_HEIGHT / 2 > bottom
+
+
+def misplaced(monkeypatch: pytest.MonkeyPatch, positions: list[tuple[int, tuple[float, float]]]) -> Placement:
+    """Two nodes above a third, where fast-sugiyama answers `positions`: what it finds in some graphs, now and then."""
+    pairs = [(0, 2), (1, 2)]
+    monkeypatch.setattr(fast_sugiyama, "from_edges", Mock(return_value=[(positions, 388.0, 100.0, pairs)]))
+    drawn = graph(3, pairs)
+    placed = place(drawn)
+    check(drawn, placed)
+    return placed
+
+
+def test_nodes_that_overlap_are_moved_apart(monkeypatch: pytest.MonkeyPatch):
+    placed = misplaced(monkeypatch, [(0, (0.0, 0.0)), (1, (97.12, 0.0)), (2, (97.0, 100.0))])
+    assert placed.nodes[0][0] < placed.nodes[1][0]
+    assert placed.nodes[0][1] == placed.nodes[1][1] < placed.nodes[2][1]
+
+
+def test_nodes_in_a_wrong_layer_go_where_values_flow_downwards(monkeypatch: pytest.MonkeyPatch):
+    for y in (0.0, 100.0):  # beside a source, or above it
+        placed = misplaced(monkeypatch, [(0, (0.0, y)), (1, (388.0, 200.0)), (2, (194.0, 100.0))])
+        assert placed.nodes[0][1] == placed.nodes[1][1] < placed.nodes[2][1]
 
 
 def test_edges_of_a_node_do_not_meet_at_one_point():
