@@ -197,20 +197,6 @@ def _padded_dims(shape: Sequence[int], pads: Sequence[int], chosen: bool) -> Seq
     return [max(extent + pads[dim] + pads[half + dim], 0) for dim, extent in enumerate(shape)]
 
 
-def _gathered_nd(node: Node, arrays: Arrays) -> Sequence[int]:
-    data, indices = _array(arrays, 0), _array(arrays, 1)
-    batch = node.get("batch_dims", 0)
-    if (
-        not indices.ndim
-        or not 0 <= batch < min(data.ndim, indices.ndim)
-        or indices.shape[-1] > data.ndim - batch
-    ):
-        raise OnnxImportError(
-            f"indices of shape {list(indices.shape)} do not fit data of shape {list(data.shape)}"
-        )
-    return (*indices.shape[:-1], *data.shape[batch + indices.shape[-1] :])
-
-
 def _product(node: Node, arrays: Arrays) -> Cost:
     a, b = _array(arrays, 0), _array(arrays, 1)
     if not a.ndim or not b.ndim:
@@ -239,18 +225,18 @@ COSTS: dict[str, Callable[[Node, Arrays], Cost]] = {
         ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
          "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin", "CumSum", "CumProd", "LogSoftmax", "Softmax",
          "Hardmax", "Trilu", "DepthToSpace", "SpaceToDepth", "EyeLike", "Compress", "QuantizeLinear",
-         "DequantizeLinear"),
+         "DequantizeLinear", "InstanceNormalization"),
         _like(0),
     ),
-    **dict.fromkeys(("ReverseSequence", "ScatterND", "ScatterElements", "Scatter"), _like(0, _LOOPED)),
-    "GatherElements": _like(1, _LOOPED),
-    "GatherND": _of(_gathered_nd, _LOOPED),
+    # In training, batch normalization takes statistics of its own: some exporters standardize weights by it.
+    "BatchNormalization": _like(0, copies=2),
     "Gemm": _gemm,
     "MatMul": _product,
     "NonZero": _like(0, copies=8),
     "OneHot": _of(_one_hot),
     "Pad": _of(_padded),
     "Range": _of(_range),
+    "ReverseSequence": _like(0, _LOOPED),
     "Tile": _of(_tiled),
     "TopK": _like(0, copies=2),
     "Unique": _like(0, _LOOPED, copies=4),

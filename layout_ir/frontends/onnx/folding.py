@@ -1,8 +1,9 @@
 """Constant folding: evaluation of nodes whose inputs are all known.
 
 Networks compute shapes with nodes (Shape, Gather, Concat, ...) and preprocess their weights; both are folded. Common
-ops are evaluated with NumPy, on one element where all inputs are splats; others (`evaluation`) by the reference
-implementation of the onnx package. A node is not folded where its cost exceeds the budget of the model.
+ops are evaluated with NumPy (here and in `index_folding`), on one element where all inputs are splats; others by the
+reference implementation of the onnx package (`evaluation`). A node is not folded where its cost exceeds the budget of
+the model.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.nn.elementwise import divide
 from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.errors import shape_text
+from layout_ir.frontends.onnx import index_folding
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.evaluation import evaluate
 from layout_ir.frontends.onnx.import_error import OnnxImportError
@@ -163,29 +165,11 @@ def _concat(node: Node) -> NDArray[Any] | None:
     return np.concatenate(arrays, axis=axis)
 
 
-def _gather(node: Node) -> NDArray[Any] | None:
-    data, indices = _arrays(node)
-    if not data.ndim:
-        raise OnnxImportError("the data have no dims to gather from")
-    axis = normalize_axis(node.get("axis", 0), data.ndim)
-    extent = data.shape[axis]
-    low, high = (0, -1) if not indices.size else (int(indices.min()), int(indices.max()))
-    if indices.size and not -extent <= low <= high < extent:
-        wrong = low if low < -extent else high
-        raise OnnxImportError(f"index {wrong} is not in {-extent}..{extent - 1}, axis {axis} of the data")
-    shape = check_shape(data.shape[:axis] + indices.shape + data.shape[axis + 1 :], data.dtype, "the result")
-    if is_splat(data) and prod(shape):
-        return splat(collapsed(data), shape)
-    if not node.affords(prod(shape) * data.itemsize, STEPS_PER_ELEMENT * prod(shape)):
-        return None
-    return np.asarray(np.take(data, indices, axis=axis))
-
-
 FOLDERS: dict[str, Callable[[Node], NDArray[Any] | None]] = {
     "Cast": _cast,
     "CastLike": _cast,
     "Concat": _concat,
-    "Gather": _gather,
+    **index_folding.FOLDERS,
 }
 
 BY_NUMPY = frozenset((*ELEMENTWISE, *FOLDERS))

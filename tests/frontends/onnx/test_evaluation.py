@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from layout_ir.frontends.onnx import OnnxImportError, evaluation, folding, from_onnx
+from layout_ir.frontends.onnx import OnnxImportError, evaluation, folding, from_onnx, index_folding
 from tests.frontends.onnx.models import NEWEST, ints, model, node, ops_of
 from tests.frontends.onnx.running import check_close, run
 
@@ -159,10 +159,6 @@ MOVES: list[tuple[list[Any], dict[str, Any]]] = [
     ([node("OneHot", "i d v")], {"i": ints(1, 0), "d": np.array(3), "v": V[:2]}),
     ([node("EyeLike", "a", dtype=TensorProto.INT64, k=1)], {"a": A[0]}),
     ([node("Trilu", "a", upper=0)], {"a": A}),
-    ([node("GatherND", "a i")], {"a": A, "i": np.array([[1, 0], [0, 2]])}),
-    ([node("GatherElements", "a i", axis=2)], {"a": A, "i": np.zeros((2, 3, 1), np.int64)}),
-    ([node("ScatterND", "v i u")], {"v": V, "i": np.array([[1]]), "u": np.array([9], np.float32)}),
-    ([node("ScatterElements", "v i u")], {"v": V, "i": ints(1), "u": np.array([9], np.float32)}),
     ([node("TopK", "v k", "y z")], {"v": V, "k": ints(2)}),
     ([node("Compress", "v c")], {"v": V, "c": np.array([True, False, True])}),
     ([node("Unique", "v")], {"v": V}),
@@ -174,6 +170,10 @@ MOVES: list[tuple[list[Any], dict[str, Any]]] = [
     ([node("LogSoftmax", "a")], {"a": A}),
     ([node("DepthToSpace", "a", blocksize=2)], {"a": A.reshape(1, 4, 2, 3)}),
     ([node("SpaceToDepth", "a", blocksize=2)], {"a": A.reshape(1, 1, 4, 6)}),
+    ([node("InstanceNormalization", "a s z")], {"a": A / 7, "s": V, "z": V - 1}),
+    # Statistics of its own, and the mean and variance that were given: what weights are standardized with.
+    ([node("BatchNormalization", "a s z m m", "y n w", training_mode=1, momentum=1.0)],
+     {"a": A / 7, "s": V, "z": V - 1, "m": V}),
     ([node("DequantizeLinear", "q s")], {"q": np.array([1, -3], np.int8), "s": np.array(0.5, np.float32)}),
     ([node("QuantizeLinear", "v s z")], {"v": V, "s": np.array(0.5, np.float32), "z": np.array(1, np.int8)}),
 ]  # fmt: skip
@@ -200,11 +200,12 @@ def test_old_versions_are_not_computed_as_new_ones(op: str, axis: int):
 
 
 def test_all_ops_that_take_part_are_tested():
-    tested = {*UNARY, *BINARY, "Where", "Cast", *(nodes[-1].op_type for nodes, _ in MOVES)}
+    indexed = {*index_folding.FOLDERS}  # in a file of their own
+    tested = {*UNARY, *BINARY, *indexed, "Where", "Cast", *(nodes[-1].op_type for nodes, _ in MOVES)}
     known = {*evaluation.COSTS, *evaluation.ELEMENTWISE, *folding.ELEMENTWISE, *folding.FOLDERS}
     rest = {
         "ArgMin", "BitShift", "CastLike", "CumProd", "Hardmax", "ReduceL1", "ReduceL2", "ReduceLogSum",
-        "ReduceLogSumExp", "ReduceMin", "ReduceSumSquare", "ReverseSequence", "Scatter", "Swish",
+        "ReduceLogSumExp", "ReduceMin", "ReduceSumSquare", "ReverseSequence", "Swish",
     }  # fmt: skip
     assert known - tested == rest
 

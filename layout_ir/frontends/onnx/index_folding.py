@@ -1,0 +1,174 @@
+"""Constant folding of ops that take indices: Gather and Scatter in all their forms, by NumPy's indexing.
+
+The reference implementation of the onnx package loops over elements in Python, which takes seconds where networks make
+position tables of constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from layout_ir.errors import shape_text
+from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
+from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.tensor_protos import check_shape
+from layout_ir.frontends.onnx.translation import normalize_axis
+from layout_ir.frontends.onnx.values import collapsed, is_splat, splat
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STEPS_PER_INDEXED_ELEMENT = 32
+"""NumPy takes 5 to 80 ns for an element at an index."""
+
+REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+"""What an update and the element in its place become, by the attribute `reduction`."""
+
+
+def gather(node: Node) -> NDArray[Any] | None:
+    """Slices of the data along an axis."""
+    data, indices = _arrays(node)
+    if not data.ndim:
+        raise OnnxImportError("the data have no dims to gather from")
+    axis = normalize_axis(node.get("axis", 0), data.ndim)
+    _check(indices, data.shape[axis], f"axis {axis}")
+    shape = check_shape(data.shape[:axis] + indices.shape + data.shape[axis + 1 :], data.dtype, "the result")
+    if is_splat(data) and prod(shape):
+        return splat(collapsed(data), shape)
+    if not node.affords(prod(shape) * data.itemsize, STEPS_PER_ELEMENT * prod(shape)):
+        return None
+    return np.asarray(np.take(data, indices, axis=axis))
+
+
+def gather_elements(node: Node) -> NDArray[Any] | None:
+    """The element at each index along an axis, at the same place of all others."""
+    data, indices = _arrays(node)
+    places = _along_axis(node, data, indices)
+    if not _affords(node, indices.size, data):
+        return None
+    return np.asarray(data[places])
+
+
+def gather_nd(node: Node) -> NDArray[Any] | None:
+    """The slice of the data at each vector of indices; the first dims may be common to data and indices."""
+    data, indices = _arrays(node)
+    batch = node.get("batch_dims", 0)
+    if not indices.ndim or not 0 <= batch < min(data.ndim, indices.ndim):
+        raise OnnxImportError(_unfit(data, indices))
+    length = indices.shape[-1]
+    if not 1 <= length <= data.ndim - batch or data.shape[:batch] != indices.shape[:batch]:
+        raise OnnxImportError(_unfit(data, indices))
+    shape = check_shape((*indices.shape[:-1], *data.shape[batch + length :]), data.dtype, "the result")
+    common = [_counted(dim, extent, indices.ndim - 1) for dim, extent in enumerate(data.shape[:batch])]
+    places = (*common, *_vectors(indices, data.shape[batch:]))
+    if not _affords(node, prod(shape), data):
+        return None
+    return np.asarray(data[places]).reshape(shape)
+
+
+def scatter_elements(node: Node) -> NDArray[Any] | None:
+    """The data with the element at each index along an axis updated."""
+    data, indices, updates = _arrays(node)
+    places = _along_axis(node, data, indices)
+    if updates.shape != indices.shape:
+        raise OnnxImportError(
+            f"indices of shape {shape_text(indices.shape)} do not fit updates of shape {shape_text(updates.shape)}"
+        )
+    return _updated(node, data, places, updates)
+
+
+def scatter_nd(node: Node) -> NDArray[Any] | None:
+    """The data with the slice at each vector of indices updated."""
+    data, indices, updates = _arrays(node)
+    if not indices.ndim or not 1 <= indices.shape[-1] <= data.ndim:
+        raise OnnxImportError(_unfit(data, indices))
+    shape = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
+    if updates.shape != shape:
+        raise OnnxImportError(
+            f"updates have shape {shape_text(updates.shape)}, expected {shape_text(shape)} for "
+            + _unfit(data, indices).replace("do not fit", "in")
+        )
+    return _updated(node, data, _vectors(indices, data.shape), updates)
+
+
+FOLDERS: dict[str, Callable[[Node], NDArray[Any] | None]] = {
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "Scatter": scatter_elements,
+    "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
+}
+
+
+def _arrays(node: Node) -> list[NDArray[Any]]:
+    return [array for array in node.constant_inputs() if array is not None]
+
+
+def _unfit(data: NDArray[Any], indices: NDArray[Any]) -> str:
+    return f"indices of shape {shape_text(indices.shape)} do not fit data of shape {shape_text(data.shape)}"
+
+
+def _check(indices: NDArray[Any], extent: int, where: str) -> None:
+    """Raises OnnxImportError where an index is outside of -extent..extent - 1."""
+    low, high = (0, -1) if not indices.size else (int(indices.min()), int(indices.max()))
+    if indices.size and not -extent <= low <= high < extent:
+        wrong = low if low < -extent else high
+        raise OnnxImportError(f"index {wrong} is not in {-extent}..{extent - 1}, {where} of the data")
+
+
+def _counted(dim: int, extent: int, rank: int) -> NDArray[np.int64]:
+    """The numbers below `extent` along one of `rank` dims."""
+    shape = [1] * rank
+    shape[dim] = extent
+    return np.arange(extent, dtype=np.int64).reshape(shape)
+
+
+def _along_axis(node: Node, data: NDArray[Any], indices: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """NumPy's index of the elements that are at `indices` along the axis, and where the index is in all other dims."""
+    if data.ndim != indices.ndim or not data.ndim:
+        raise OnnxImportError(_unfit(data, indices))
+    axis = normalize_axis(node.get("axis", 0), data.ndim)
+    if any(indices.shape[dim] > data.shape[dim] for dim in range(data.ndim) if dim != axis):
+        raise OnnxImportError(_unfit(data, indices))
+    _check(indices, data.shape[axis], f"axis {axis}")
+    return tuple(
+        indices if dim == axis else _counted(dim, extent, data.ndim)
+        for dim, extent in enumerate(indices.shape)
+    )
+
+
+def _vectors(indices: NDArray[Any], extents: Sequence[int]) -> tuple[NDArray[Any], ...]:
+    """NumPy's index of the slices at vectors of indices, which are the last dim."""
+    columns = tuple(indices[..., dim] for dim in range(indices.shape[-1]))
+    for dim, column in enumerate(columns):
+        _check(column, extents[dim], f"dim {dim}")
+    return columns
+
+
+def _affords(node: Node, size: int, data: NDArray[Any]) -> bool:
+    return node.affords(size * data.itemsize, STEPS_PER_INDEXED_ELEMENT * size)
+
+
+def _updated(
+    node: Node, data: NDArray[Any], places: tuple[NDArray[Any], ...], updates: NDArray[Any]
+) -> NDArray[Any] | None:
+    """A copy of the data with the updates at their places, of which ONNX says that they differ unless they reduce."""
+    reduction = node.get("reduction", "none")
+    if reduction != "none" and reduction not in REDUCTIONS:
+        raise OnnxImportError(f"reduction = {reduction!r} is none of none, {', '.join(REDUCTIONS)}")
+    steps = STEPS_PER_ELEMENT * data.size + STEPS_PER_INDEXED_ELEMENT * updates.size
+    if not node.affords(data.nbytes, steps):
+        return None
+    result = np.array(data)  # splats become arrays of their own
+    if reduction == "none":
+        result[places] = updates
+    else:
+        with np.errstate(all="ignore"):
+            REDUCTIONS[reduction].at(result, places, updates)
+    return result
