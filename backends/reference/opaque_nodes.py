@@ -117,15 +117,44 @@ def _own_operators() -> list[Any]:
     from onnx.reference.op_run import OpRun
     from onnx.reference.ops.op_grid_sample import GridSample as NewGridSample
 
+    from layout_ir.frontends.onnx.index_folding import (
+        gathered_elements,
+        gathered_nd,
+        scattered_elements,
+        scattered_nd,
+    )
+
     class GatherElements(OpRun):
         """Along dims of any extent (up to 1.23 of the package no more than 64), of indices that are fewer elsewhere."""
 
         op_domain = ""
 
         def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
-            axis %= data.ndim
-            box = tuple(slice(None if d == axis else extent) for d, extent in enumerate(indices.shape))
-            return (np.take_along_axis(data[box], indices.astype(np.int64), axis),)
+            return (gathered_elements(data, indices, axis),)
+
+    class GatherND(OpRun):
+        """By NumPy's indexing, as those below: the package has loops in Python, 1000 times slower."""
+
+        op_domain = ""
+
+        def _run(self, data: Array, indices: Array, batch_dims: int = 0) -> tuple[Array]:
+            return (gathered_nd(data, indices, batch_dims),)
+
+    class ScatterElements(OpRun):
+        op_domain = ""
+
+        def _run(
+            self, data: Array, indices: Array, updates: Array, axis: int = 0, reduction: str | None = None
+        ) -> tuple[Array]:
+            return (scattered_elements(data, indices, updates, axis, reduction or "none"),)
+
+    class ScatterND(OpRun):
+        op_domain = ""
+
+        def _run(
+            self, data: Array, indices: Array, updates: Array, reduction: str | None = None
+        ) -> tuple[Array]:
+            return (scattered_nd(data, indices, updates, reduction or "none"),)
 
     class GridSample(NewGridSample):
         """With the names that modes have before opset 20, too."""
@@ -144,7 +173,7 @@ def _own_operators() -> list[Any]:
             run: Any = NewGridSample._run  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             return run(self, X, grid, mode=new, padding_mode=padding_mode, align_corners=align_corners)
 
-    return [GatherElements, GridSample]
+    return [GatherElements, GatherND, GridSample, ScatterElements, ScatterND]
 
 
 def _array(tensor: Tensor, type: Attribute) -> Array:

@@ -22,6 +22,7 @@ from xdsl.dialects.func import FuncOp
 from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
+from layout_ir.backends.onednn.channel_multipliers import split_channel_multipliers
 from layout_ir.backends.onednn.dequantization import sink_dequantizations
 from layout_ir.backends.onednn.equal_ops import merge_equal_ops
 from layout_ir.backends.onednn.execution_plan import plan_execution
@@ -84,6 +85,7 @@ def state_for_library(module: ModuleOp, function: FuncOp) -> None:
         recognize_functions(module)
         sink_transpositions(module)
         fold_pads(module)
+        split_channel_multipliers(module)
         sink_dequantizations(module)
         compose_transpositions(module)
         state_integer_options(module)

@@ -33,10 +33,11 @@ def is_outside(begin: int, extent: int, end: int) -> Array:
 
 def resize_positions(size: int, extent: int, scale: float, coordinates: str) -> Array:
     """Per index of a resized dim of `size`, the position in the operand's `extent` that it stands for, within it."""
-    return np.clip(_unbounded(size, extent, scale, coordinates), 0, extent - 1)
+    return np.clip(unbounded_positions(size, extent, scale, coordinates), 0, extent - 1)
 
 
-def _unbounded(size: int, extent: int, scale: float, coordinates: str) -> Array:
+def unbounded_positions(size: int, extent: int, scale: float, coordinates: str) -> Array:
+    """The same, also where it is outside of the operand."""
     index = np.arange(size, dtype=np.float64)
     if coordinates == "asymmetric":
         return index / scale

@@ -21,6 +21,7 @@ from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx import index_folding
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
+from layout_ir.frontends.onnx.cubic_resize import fold_resize
 from layout_ir.frontends.onnx.evaluation import evaluate
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
@@ -170,6 +171,7 @@ FOLDERS: dict[str, Callable[[Node], NDArray[Any] | None]] = {
     "CastLike": _cast,
     "Concat": _concat,
     **index_folding.FOLDERS,
+    "Resize": fold_resize,
 }
 
 BY_NUMPY = frozenset((*ELEMENTWISE, *FOLDERS))

@@ -1,4 +1,4 @@
-"""Constant folding of ops that take indices: Gather and Scatter in all their forms, by NumPy's indexing.
+"""Ops that take indices, Gather and Scatter in all their forms, by NumPy's indexing, and constant folding of them.
 
 The reference implementation of the onnx package loops over elements in Python, which takes seconds where networks make
 position tables of constants.
@@ -30,6 +30,76 @@ REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.mi
 """What an update and the element in its place become, by the attribute `reduction`."""
 
 
+# Arrays: each raises OnnxImportError where shapes do not fit, or an index is outside of the data ---------------------
+
+
+def gathered_elements(data: NDArray[Any], indices: NDArray[Any], axis: int) -> NDArray[Any]:
+    """GatherElements."""
+    return np.asarray(data[_along_axis(data, indices, axis)])
+
+
+def gathered_nd_shape(data: NDArray[Any], indices: NDArray[Any], batch: int) -> tuple[int, ...]:
+    """The shape of what GatherND gives."""
+    if not indices.ndim or not 0 <= batch < min(data.ndim, indices.ndim):
+        raise OnnxImportError(_unfit(data, indices))
+    length = indices.shape[-1]
+    if not 1 <= length <= data.ndim - batch or data.shape[:batch] != indices.shape[:batch]:
+        raise OnnxImportError(_unfit(data, indices))
+    return check_shape((*indices.shape[:-1], *data.shape[batch + length :]), data.dtype, "the result")
+
+
+def gathered_nd(data: NDArray[Any], indices: NDArray[Any], batch: int) -> NDArray[Any]:
+    """GatherND."""
+    shape = gathered_nd_shape(data, indices, batch)
+    common = [_counted(dim, extent, indices.ndim - 1) for dim, extent in enumerate(data.shape[:batch])]
+    return np.asarray(data[(*common, *_vectors(indices, data.shape[batch:]))]).reshape(shape)
+
+
+def scattered_elements(
+    data: NDArray[Any], indices: NDArray[Any], updates: NDArray[Any], axis: int, reduction: str
+) -> NDArray[Any]:
+    """ScatterElements, of an array of its own."""
+    places = _along_axis(data, indices, axis)
+    if updates.shape != indices.shape:
+        raise OnnxImportError(
+            f"indices of shape {shape_text(indices.shape)} do not fit updates of shape {shape_text(updates.shape)}"
+        )
+    return _updated(data, places, updates, reduction)
+
+
+def scattered_nd(
+    data: NDArray[Any], indices: NDArray[Any], updates: NDArray[Any], reduction: str
+) -> NDArray[Any]:
+    """ScatterND, of an array of its own."""
+    if not indices.ndim or not 1 <= indices.shape[-1] <= data.ndim:
+        raise OnnxImportError(_unfit(data, indices))
+    shape = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
+    if updates.shape != shape:
+        raise OnnxImportError(
+            f"updates have shape {shape_text(updates.shape)}, expected {shape_text(shape)}: "
+            f"indices have shape {shape_text(indices.shape)}, the data {shape_text(data.shape)}"
+        )
+    return _updated(data, _vectors(indices, data.shape), updates, reduction)
+
+
+def _updated(
+    data: NDArray[Any], places: tuple[NDArray[Any], ...], updates: NDArray[Any], reduction: str
+) -> NDArray[Any]:
+    """A copy of the data with the updates at their places; unless they reduce, no two may be at one place."""
+    if reduction != "none" and reduction not in REDUCTIONS:
+        raise OnnxImportError(f"reduction = {reduction!r} is none of none, {', '.join(REDUCTIONS)}")
+    result = np.array(data)  # splats become arrays of their own
+    if reduction == "none":
+        result[places] = updates
+    else:
+        with np.errstate(all="ignore"):
+            REDUCTIONS[reduction].at(result, places, updates)
+    return result
+
+
+# Nodes: None where the result exceeds the budget of the model --------------------------------------------------------
+
+
 def gather(node: Node) -> NDArray[Any] | None:
     """Slices of the data along an axis."""
     data, indices = _arrays(node)
@@ -48,52 +118,32 @@ def gather(node: Node) -> NDArray[Any] | None:
 def gather_elements(node: Node) -> NDArray[Any] | None:
     """The element at each index along an axis, at the same place of all others."""
     data, indices = _arrays(node)
-    places = _along_axis(node, data, indices)
-    if not _affords(node, indices.size, data):
-        return None
-    return np.asarray(data[places])
+    axis = node.get("axis", 0)
+    return gathered_elements(data, indices, axis) if _affords(node, indices.size, data) else None
 
 
 def gather_nd(node: Node) -> NDArray[Any] | None:
     """The slice of the data at each vector of indices; the first dims may be common to data and indices."""
     data, indices = _arrays(node)
     batch = node.get("batch_dims", 0)
-    if not indices.ndim or not 0 <= batch < min(data.ndim, indices.ndim):
-        raise OnnxImportError(_unfit(data, indices))
-    length = indices.shape[-1]
-    if not 1 <= length <= data.ndim - batch or data.shape[:batch] != indices.shape[:batch]:
-        raise OnnxImportError(_unfit(data, indices))
-    shape = check_shape((*indices.shape[:-1], *data.shape[batch + length :]), data.dtype, "the result")
-    common = [_counted(dim, extent, indices.ndim - 1) for dim, extent in enumerate(data.shape[:batch])]
-    places = (*common, *_vectors(indices, data.shape[batch:]))
-    if not _affords(node, prod(shape), data):
-        return None
-    return np.asarray(data[places]).reshape(shape)
+    size = prod(gathered_nd_shape(data, indices, batch))
+    return gathered_nd(data, indices, batch) if _affords(node, size, data) else None
 
 
 def scatter_elements(node: Node) -> NDArray[Any] | None:
     """The data with the element at each index along an axis updated."""
     data, indices, updates = _arrays(node)
-    places = _along_axis(node, data, indices)
-    if updates.shape != indices.shape:
-        raise OnnxImportError(
-            f"indices of shape {shape_text(indices.shape)} do not fit updates of shape {shape_text(updates.shape)}"
-        )
-    return _updated(node, data, places, updates)
+    axis, reduction = node.get("axis", 0), node.get("reduction", "none")
+    affords = _affords(node, max(data.size, updates.size), data)
+    return scattered_elements(data, indices, updates, axis, reduction) if affords else None
 
 
 def scatter_nd(node: Node) -> NDArray[Any] | None:
     """The data with the slice at each vector of indices updated."""
     data, indices, updates = _arrays(node)
-    if not indices.ndim or not 1 <= indices.shape[-1] <= data.ndim:
-        raise OnnxImportError(_unfit(data, indices))
-    shape = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
-    if updates.shape != shape:
-        raise OnnxImportError(
-            f"updates have shape {shape_text(updates.shape)}, expected {shape_text(shape)} for "
-            + _unfit(data, indices).replace("do not fit", "in")
-        )
-    return _updated(node, data, _vectors(indices, data.shape), updates)
+    reduction = node.get("reduction", "none")
+    affords = _affords(node, max(data.size, updates.size), data)
+    return scattered_nd(data, indices, updates, reduction) if affords else None
 
 
 FOLDERS: dict[str, Callable[[Node], NDArray[Any] | None]] = {
@@ -129,11 +179,11 @@ def _counted(dim: int, extent: int, rank: int) -> NDArray[np.int64]:
     return np.arange(extent, dtype=np.int64).reshape(shape)
 
 
-def _along_axis(node: Node, data: NDArray[Any], indices: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+def _along_axis(data: NDArray[Any], indices: NDArray[Any], axis: int) -> tuple[NDArray[Any], ...]:
     """NumPy's index of the elements that are at `indices` along the axis, and where the index is in all other dims."""
     if data.ndim != indices.ndim or not data.ndim:
         raise OnnxImportError(_unfit(data, indices))
-    axis = normalize_axis(node.get("axis", 0), data.ndim)
+    axis = normalize_axis(axis, data.ndim)
     if any(indices.shape[dim] > data.shape[dim] for dim in range(data.ndim) if dim != axis):
         raise OnnxImportError(_unfit(data, indices))
     _check(indices, data.shape[axis], f"axis {axis}")
@@ -153,22 +203,3 @@ def _vectors(indices: NDArray[Any], extents: Sequence[int]) -> tuple[NDArray[Any
 
 def _affords(node: Node, size: int, data: NDArray[Any]) -> bool:
     return node.affords(size * data.itemsize, STEPS_PER_INDEXED_ELEMENT * size)
-
-
-def _updated(
-    node: Node, data: NDArray[Any], places: tuple[NDArray[Any], ...], updates: NDArray[Any]
-) -> NDArray[Any] | None:
-    """A copy of the data with the updates at their places, of which ONNX says that they differ unless they reduce."""
-    reduction = node.get("reduction", "none")
-    if reduction != "none" and reduction not in REDUCTIONS:
-        raise OnnxImportError(f"reduction = {reduction!r} is none of none, {', '.join(REDUCTIONS)}")
-    steps = STEPS_PER_ELEMENT * data.size + STEPS_PER_INDEXED_ELEMENT * updates.size
-    if not node.affords(data.nbytes, steps):
-        return None
-    result = np.array(data)  # splats become arrays of their own
-    if reduction == "none":
-        result[places] = updates
-    else:
-        with np.errstate(all="ignore"):
-            REDUCTIONS[reduction].at(result, places, updates)
-    return result

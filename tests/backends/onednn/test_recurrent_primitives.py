@@ -70,7 +70,6 @@ def test_a_recurrent_network(
 @pytest.mark.parametrize(
     ("op", "direction", "arguments"),
     [
-        ("LSTM", "bidirectional", {"batch": 2}),
         ("LSTM", "forward", {"more": ("lengths",)}),
         ("GRU", "forward", {"activations": ["Sigmoid", "Relu"]}),
         ("LSTM", "forward", {"clip": 0.3}),

@@ -174,6 +174,7 @@ MOVES: list[tuple[list[Any], dict[str, Any]]] = [
     # Statistics of its own, and the mean and variance that were given: what weights are standardized with.
     ([node("BatchNormalization", "a s z m m", "y n w", training_mode=1, momentum=1.0)],
      {"a": A / 7, "s": V, "z": V - 1, "m": V}),
+    ([node("Resize", "x - - s", mode="cubic")], {"x": A[None], "s": ints(1, 2, 5, 9)}),
     ([node("DequantizeLinear", "q s")], {"q": np.array([1, -3], np.int8), "s": np.array(0.5, np.float32)}),
     ([node("QuantizeLinear", "v s z")], {"v": V, "s": np.array(0.5, np.float32), "z": np.array(1, np.int8)}),
 ]  # fmt: skip

@@ -1,0 +1,47 @@
+"""Matrices of cubic interpolation, beside the reference of the onnx package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layout_ir.dialects.nn.cubic_interpolation import cubic_matrix
+
+onnx: Any = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+
+
+def theirs(x: Any, size: int, coordinates: str, a: float, exclude: bool) -> Any:
+    from onnx.reference import ReferenceEvaluator
+
+    node = onnx.helper.make_node(
+        "Resize", ["x", "", "", "sizes"], ["y"], mode="cubic", cubic_coeff_a=a,
+        coordinate_transformation_mode=coordinates, exclude_outside=int(exclude),
+    )  # fmt: skip
+    return ReferenceEvaluator(node, opsets={"": 19}).run(None, {"x": x, "sizes": np.array([size])})[0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize(("extent", "size"), [(7, 12), (12, 7), (5, 5), (1, 4), (4, 1), (2, 3)])
+@pytest.mark.parametrize(("a", "exclude"), [(-0.75, False), (-0.5, True)])
+def test_a_dim_is_resized(coordinates: str, extent: int, size: int, a: float, exclude: bool):
+    x = np.random.default_rng(0).uniform(-1, 1, extent)
+    matrix = cubic_matrix(size, extent, size / extent, coordinates, a, exclude)
+    assert matrix.shape == (size, extent)
+    np.testing.assert_allclose(
+        matrix @ x, theirs(x, size, coordinates, a, exclude), atol=1e-5
+    )  # whose positions are f32
+
+
+def test_each_result_is_an_average():
+    for exclude in (False, True):
+        matrix = cubic_matrix(17, 5, 3.4, "half_pixel", -0.75, exclude)
+        np.testing.assert_allclose(matrix.sum(axis=1), 1)
+
+
+def test_negative_rows_reach_no_further_than_two_neighbours():
+    matrix = cubic_matrix(20, 10, 2.0, "half_pixel", -0.75, False)
+    for row, position in zip(matrix, (np.arange(20) + 0.5) / 2 - 0.5, strict=True):
+        far = np.abs(np.arange(10) - position) > 2
+        assert not np.any(row[far])
