@@ -390,6 +390,51 @@ def _gemm(op: nn.GemmOp, values: Values) -> Candidates:
     yield OpPrimitive(request, operands, y, (m, n), post_ops)
 
 
+def _transposed_gemm(op: nn.GemmOp, values: Values) -> Candidates:
+    """The same for a result whose columns are dense: its transpose is the product of the transposes, in turn."""
+    shape = values.layout(op.result).shape
+    a, a_wanted = _turned(values, op.a, chosen=True, turned=not op.trans_a)
+    b, b_wanted = _turned(values, op.b, chosen=False, turned=not op.trans_b)
+    y = _transposed(values.descriptor(op.result, shape, writes=True))
+    operands: dict[int, Operand] = {Argument.SRC: b, Argument.WEIGHTS: a}
+    post_ops = _linear(op.alpha)
+    if op.c is not None and op.beta != 0:
+        # alpha * AB + beta * C = beta * (alpha / beta * AB + C)
+        first = _linear(op.alpha / op.beta)
+        operand, other = _transposed_addend(op, op.c, values, y)
+        operands[Argument.SRC_OF_POST_OP + POST_OP_STEP * len(first)] = operand
+        post_ops = (*first, BinaryPostOp(Algorithm.ADD, other), *_linear(op.beta))
+    yield OpPrimitive(Request("matmul", (b_wanted, a_wanted, None, y)), operands, y, (), post_ops)
+
+
+def _linear(factor: float) -> tuple[PostOp, ...]:
+    """A multiplication, or nothing."""
+    return () if factor == 1 else (EltwisePostOp(Algorithm.LINEAR, factor, 0.0),)
+
+
+def _transposed_addend(
+    op: nn.GemmOp, c: SSAValue, values: Values, y: MemoryDescriptor
+) -> tuple[Operand, MemoryDescriptor]:
+    """C for the transposed result `y`, as large as that: a column the library would add by its reference."""
+    result = values.layout(op.result)
+    constant = values.constant(c)
+    if constant is not None:
+        return values.packed(np.broadcast_to(constant, result.shape).T)
+    if not lie_alike(values.layout(c), result):
+        raise Refused("the addend lies unlike the result")
+    return Operand(c, y), y
+
+
+def _turned(
+    values: Values, value: SSAValue, *, chosen: bool, turned: bool
+) -> tuple[Operand, MemoryDescriptor]:
+    """An operand of a product, transposed where it is `turned`."""
+    shape = values.layout(value).shape
+    if turned:
+        return _transposed_operand(values, value, shape, chosen=chosen)
+    return values.operand(value, shape, chosen=chosen)
+
+
 def _addend(
     op: nn.GemmOp, values: Values, alpha: float, operands: dict[int, Operand], y: MemoryDescriptor
 ) -> tuple[MemoryDescriptor | None, tuple[PostOp, ...]]:
@@ -398,7 +443,7 @@ def _addend(
     Raises Refused where there are none.
     """
     m, n = values.layout(op.result).shape
-    scaled = () if alpha == 1 else (EltwisePostOp(Algorithm.LINEAR, alpha, 0.0),)
+    scaled = _linear(alpha)
     if op.c is None or op.beta == 0:
         return None, scaled
     c, shape = values.constant(op.c), values.layout(op.c).shape
@@ -425,9 +470,7 @@ def _addend(
     else:
         raise Refused("the addend lies unlike the result")
     # alpha * AB + beta * C = beta * (alpha / beta * AB + C)
-    ratio = alpha / op.beta
-    first = () if ratio == 1 else (EltwisePostOp(Algorithm.LINEAR, ratio, 0.0),)
-    last = () if op.beta == 1 else (EltwisePostOp(Algorithm.LINEAR, op.beta, 0.0),)
+    first, last = _linear(alpha / op.beta), _linear(op.beta)
     operands[Argument.SRC_OF_POST_OP + POST_OP_STEP * len(first)] = operand
     return None, (*first, BinaryPostOp(Algorithm.ADD, other), *last)
 
@@ -816,7 +859,7 @@ _BUILDERS: dict[type[Operation], tuple[Builder, ...]] = {
     nn.ConvOp: (_convolution,),
     nn.ConvTransposeOp: (_disjoint_deconvolution, _deconvolution),
     nn.MatmulOp: (_matmul,),
-    nn.GemmOp: (_gemm,),
+    nn.GemmOp: (_gemm, _transposed_gemm),
     nn.MaxPoolOp: (_pool,),
     nn.AvgPoolOp: (_pool,),
     nn.GlobalAvgPoolOp: (_global_pool,),

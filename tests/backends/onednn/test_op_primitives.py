@@ -169,6 +169,30 @@ def test_a_product_with_an_addend(constant: bool, attributes: dict[str, Any], ad
     compare(program.module(y), numbers(a), *([] if constant else [numbers(b, 1)]))
 
 
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("attributes", [{}, {"trans_a": True}, {"trans_b": True, "alpha": 0.5}])
+@pytest.mark.parametrize("addend", [None, (6,), (5, 1), (5, 6), ()])
+def test_a_product_whose_columns_are_dense(constant: bool, attributes: dict[str, Any], addend: Any):
+    a = (7, 5) if attributes.get("trans_a") else (5, 7)
+    b = (6, 7) if attributes.get("trans_b") else (7, 6)
+    program = Program(a) if constant else Program(a, b)
+    right = program.constant(numbers(b, 1)) if constant else program.argument(1)
+    more = [] if addend is None else [program.constant(numbers(addend, 2))]
+    columns = "(m, n) : [n, m]"
+    y = program.add(nn.GemmOp, program.argument(0), right, *more, beta=2.0, format=columns, **attributes)
+    y = program.add(nn.ReluOp, y, format=columns)
+    y = program.add(nn.AddOp, y, program.constant(numbers((6,), 3)), format=columns)
+    compare(program.module(y), numbers(a), *([] if constant else [numbers(b, 1)]))
+
+
+def test_an_addend_that_lies_like_a_result_with_dense_columns():
+    columns = "(m, n) : [n, m]"
+    program = Program((5, 7), (5, 6))
+    b = program.constant(numbers((7, 6), 1))
+    y = program.add(nn.GemmOp, program.argument(0), b, program.argument(1, columns), format=columns, beta=0.5)
+    compare(program.module(y), numbers((5, 7)), numbers((5, 6), 2))
+
+
 def test_the_rows_of_a_constant_follow_the_order_in_which_the_left_operand_lies():
     order = "(m, k) : [m*12, k*1, k:3*4]"  # k runs as the columns of a 4x3 matrix do
     program = Program((2, 12))
