@@ -91,10 +91,9 @@ class Consumer:
         order = target if is_blocked(target) else source
         if shape is None or (order is target and not can_reorder(order, shape)):
             return FORBIDDEN
-        channels = shape[order[1]]
-        assert isinstance(channels, int)
-        # Pads are moved as well.
-        moved = nbytes * (channels + padded_channels(channels, self.block)) // (2 * max(channels, 1))
+        channels, moved = shape[order[1]], nbytes
+        if isinstance(channels, int):  # else pads are not known
+            moved = nbytes * (channels + padded_channels(channels, self.block)) // (2 * max(channels, 1))
         return -(-moved // 1024) * KIBIBYTE + RUNTIME_NODE
 
     def is_same_memory(self, source: Order, target: Order, shape: Shape) -> bool:

@@ -54,6 +54,13 @@ def test_negative_reorder_input_takes_no_channels_that_are_no_multiple_of_its_al
     assert consumer_named(TARGET).reorder_cost((0, 1, 2, 3), BLOCKED, shape, 800) == FORBIDDEN
 
 
+def test_blocks_of_an_unknown_number_of_channels_are_moved_without_pads():
+    consumer = consumer_named(TARGET)
+    known = consumer.reorder_cost(BLOCKED, (0, 1, 2, 3), (1, 16, 28, 28), 1 << 20)
+    assert consumer.reorder_cost(BLOCKED, (0, 1, 2, 3), (1, "c", 28, 28), 1 << 20) == known
+    assert consumer.reorder_cost((0, 1, 2, 3), BLOCKED, (1, "c", 28, 28), 1 << 20) == FORBIDDEN
+
+
 def test_the_block_of_the_target_is_that_of_the_installed_onnx_runtime() -> None:
     networks.runtime()
     model = network([("Conv", ["x", "w"], "y", {})], {"w": floats(3, 4, 1, 1)}, {"x": (1, 4, 4, 4)}, ["y"])
