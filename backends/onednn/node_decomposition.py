@@ -6,6 +6,7 @@
     FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
     Einsum of one or two tensors           transpositions, sums and a product
     ScatterND at constant places           slices of the data beside the updates (`scatter_decomposition`)
+    GatherElements, Col2Im                 gathers and transpositions (`gather_decomposition`)
     LSTM, GRU                              a node per direction (`recurrent_decomposition`)
     Resize by cubic interpolation          products with constant matrices (`resize_decomposition`)
 
@@ -28,6 +29,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
+from layout_ir.backends.onednn.gather_decomposition import gathered_elements, pictures_of_patches
 from layout_ir.backends.onednn.opaque_node import OpaqueNode, Unsupported, elements_of, integers_of
 from layout_ir.backends.onednn.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.resize_decomposition import resized
@@ -376,6 +378,8 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     ),
     "Einsum": _einsum,
     "ScatterND": scattered,
+    "GatherElements": gathered_elements,
+    "Col2Im": pictures_of_patches,
     "LSTM": split_recurrent,
     "GRU": split_recurrent,
     "Resize": resized,

@@ -258,6 +258,9 @@ class _Fusion:
         op = self._one_user(group)
         if not isinstance(op, nn.ElementwiseOp):
             return False
+        assert group.primitive is not None and group.descriptor is not None
+        if group.descriptor.is_slow and isinstance(group.ops[0], nn.ElementwiseOp):
+            return False  # a compiled loop takes both
         dtype = dtype_of(value.type)
         if dtype not in op_primitives.FLOATS or any(
             dtype_of(other.type) != dtype for other in (*op.operands, op.result)
@@ -266,7 +269,6 @@ class _Fusion:
         before, after = values.layout(value), values.layout(op.result)
         if not op_primitives.lie_alike(before, after):
             return False
-        assert group.primitive is not None and group.descriptor is not None
         whole = group.primitive.extents == (before.extent,) != before.shape
         if not whole and after.is_padded and after.pad not in ("zero", "undef"):
             return False

@@ -33,6 +33,7 @@ from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.node_decomposition import decompose_nodes
 from layout_ir.backends.onednn.pad_folding import fold_pads
 from layout_ir.backends.onednn.plan_steps import RunnablePlan
+from layout_ir.backends.onednn.prefix_sums import decompose_prefix_sums
 from layout_ir.backends.onednn.recognized_functions import recognize_functions
 from layout_ir.backends.onednn.reorder_sinking import sink_reorders
 from layout_ir.backends.onednn.transposition_sinking import compose_transpositions, sink_transpositions
@@ -86,6 +87,7 @@ def state_for_library(module: ModuleOp, function: FuncOp) -> None:
         sink_transpositions(module)
         fold_pads(module)
         split_channel_multipliers(module)
+        decompose_prefix_sums(module)
         sink_dequantizations(module)
         compose_transpositions(module)
         state_integer_options(module)

@@ -55,6 +55,24 @@ def test_constants_are_broadcast_to_the_loop():
     assert loops_of(executable) == [["nn.sin", "nn.mul", "nn.max"]]
 
 
+def test_ops_for_which_the_library_has_its_reference_alone_are_one_loop():
+    # Rotary position embeddings: numbers per position, for values whose heads lie before the positions.
+    shape, heads = (1, 32, 4, 8), "(n, w, c, h) : [n, c, h, w]"
+    program = Program(shape, shape)
+    sides = [
+        program.add(
+            nn.MulOp,
+            program.argument(k, heads),
+            program.constant(numbers((1, 32, 1, 8), 3 + k)),
+            format=heads,
+        )
+        for k in range(2)
+    ]
+    z = program.add(nn.AddOp, *sides, format=heads)
+    executable = compare(program.module(z), numbers(shape), numbers(shape, 1))
+    assert loops_of(executable) == [["nn.mul", "nn.mul", "nn.add"]]
+
+
 def test_negative_a_value_that_others_read_is_written():
     program = Program(SHAPE)
     y = program.add(nn.SinOp, program.argument(0))
