@@ -59,10 +59,21 @@ def feeds_for(path: Path) -> Arrays:
     graph = onnx.load(path, load_external_data=False).graph
     network = NETWORKS.get(path.stem)
     weights = {tensor.name for tensor in graph.initializer}
-    wanted = {value.name for value in graph.input} - weights
-    if network is not None and wanted == set(network.takes):
-        return network.inputs()
+    wanted = {value.name: value for value in graph.input if value.name not in weights}
+    if network is not None and wanted.keys() == network.takes.keys():
+        feeds = network.inputs()
+        if all(_fits(feeds[name].shape, value) for name, value in wanted.items()):
+            return feeds
     return random_feeds(graph)
+
+
+def _fits(shape: tuple[int, ...], value: Any) -> bool:
+    """Whether an input of a graph takes arrays of this shape, as far as its type says."""
+    dims = value.type.tensor_type.shape.dim
+    return len(dims) == len(shape) and all(
+        not dim.HasField("dim_value") or dim.dim_value == extent
+        for dim, extent in zip(dims, shape, strict=True)
+    )
 
 
 def machine() -> dict[str, str]:
