@@ -36,6 +36,7 @@ from layout_ir.backends.onednn.plan_steps import RunnablePlan
 from layout_ir.backends.onednn.prefix_sums import decompose_prefix_sums
 from layout_ir.backends.onednn.recognized_functions import recognize_functions
 from layout_ir.backends.onednn.reorder_sinking import sink_reorders
+from layout_ir.backends.onednn.transposed_convolutions import replace_transposed_convolutions
 from layout_ir.backends.onednn.transposition_sinking import compose_transpositions, sink_transpositions
 from layout_ir.errors import LayoutError, public
 from layout_ir.gc_pause import gc_paused
@@ -86,6 +87,7 @@ def state_for_library(module: ModuleOp, function: FuncOp) -> None:
         recognize_functions(module)
         sink_transpositions(module)
         fold_pads(module)
+        replace_transposed_convolutions(module)
         split_channel_multipliers(module)
         decompose_prefix_sums(module)
         sink_dequantizations(module)
