@@ -238,7 +238,9 @@ def _without_weights(
     light.functions.extend(model.functions)
     source, graph = model.graph, light.graph
     graph.name = source.name
-    graph.node.extend(n for n in source.node if len(n.output) != 1 or n.output[0] not in known)
+    graph.node.extend(
+        [n for n in source.node if len(n.output) != 1 or n.output[0] not in known] if known else source.node
+    )
     graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in known.items())
     graph.output.extend(source.output)
     constants = {t.name for t in source.initializer} - overridable

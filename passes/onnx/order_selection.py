@@ -152,7 +152,7 @@ class _Statement:
             alike: object = True
             if root not in values.graph.constants:
                 shape, nbytes = values.graph.shape(root), consumer.counted_bytes(values.graph, root)
-                alike = shape, nbytes
+                alike = _costs_alike(consumer, shape, nbytes)
                 if alike not in costs:
                     costs[alike] = _reorder_cost(consumer, shape, nbytes)
             problem.add_value(name, formats=orders, reorder_cost=costs[alike], alike=alike)
@@ -250,6 +250,14 @@ _ReorderCost = Callable[[ValueName, Order, Order], "int | None"]
 def _constant_cost(value: ValueName, source: Order, target: Order) -> int:
     """A constant is moved now; it is written twice."""
     return SMALL_NODE
+
+
+def _costs_alike(consumer: Consumer, shape: Shape | None, nbytes: int) -> object:
+    """All that `_reorder_cost` follows from: equal for values that cost the same to reorder."""
+    whole = consumer.transpose_cost(nbytes)
+    if consumer.block or whole >= FORBIDDEN:
+        return shape, nbytes
+    return whole, () if shape is None or 1 not in shape else tuple([extent == 1 for extent in shape])
 
 
 def _reorder_cost(consumer: Consumer, shape: Shape | None, nbytes: int) -> _ReorderCost:
