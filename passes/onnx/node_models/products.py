@@ -92,8 +92,9 @@ def _found_options(
     for number, candidates in enumerate((ins[0], ins[1], outs[0])):
         for order in candidates:
             found.update(_led_to(products, number, order, x, w, rank))
+    plain_ins, plain_outs = node.plain_orders
     for labels, (left, right, result) in found.items():
-        yield labels, option_of(node, {0: left, 1: right}, {0: result})
+        yield labels, NodeOption((left, right, *plain_ins[2:]), (result, *plain_outs[1:]))
 
 
 @lru_cache(maxsize=4096)
