@@ -20,6 +20,8 @@ from layout_ir.passes.onnx.orders import (
     identity,
     inverse,
     is_identity,
+    is_static,
+    reshape_groups,
     reshaped_order,
     with_dims,
     without,
@@ -44,8 +46,15 @@ class Reshape:
                 yield option_of(node, {0: before}, {0: after})
 
     def looks_at(self, node: Node) -> Hashable:
-        """The shapes of both sides."""
-        return ranks_of(node), node.shape(0), node.result_shape()
+        """The dims that are joined and split, and those of one element; where not all extents are known, all of them.
+
+        Of extents that are known, `_extents` says always what to ask for.
+        """
+        source, target = node.shape(0), node.result_shape()
+        if source is None or target is None or 0 in source or 0 in target or not is_static(target):
+            return ranks_of(node), source, target
+        units = [extent == 1 for extent in (*source, *target)]
+        return ranks_of(node), reshape_groups(source, target), reshape_groups(target, source), *units
 
     def _extents(self, node: Node, before: Order, after: Order) -> list[int] | None:
         """The shape to ask for: 0 where an extent stays in its place, -1 for one that nothing else tells."""

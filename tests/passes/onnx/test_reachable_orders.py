@@ -15,7 +15,7 @@ from layout_ir.certificate.checking import verify
 from layout_ir.passes.onnx.consumers import consumer_named
 from layout_ir.passes.onnx.model_graph import Graph, Node, graphs_of_model
 from layout_ir.passes.onnx.node_models.node_option import NodeModel
-from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
+from layout_ir.passes.onnx.reachable_orders import OfferedOptions, OrderPropagation, ReachableOrders
 from tests.passes.onnx.operators import CASES
 from tests.passes.onnx.optimized import check_optimized, model_of, transpose, value
 from tests.passes.onnx.random_models import random_model
@@ -65,6 +65,34 @@ def test_a_node_of_which_another_one_differs_in_a_constant_has_options_of_its_ow
     reached = OrderPropagation(consumer_named("onnx")).reachable(_graph(model))
     options = {c.node.outputs[0]: len(c.offered.options) for c in reached.choices.values()}
     assert options["y_known"] > 1 == options["y_axes"]
+
+
+def _offered(model: onnx.ModelProto, target: str) -> dict[str, OfferedOptions]:
+    """The options of the nodes of a model, by the names of their first results."""
+    reached = OrderPropagation(consumer_named(target)).reachable(_graph(model))
+    return {c.node.outputs[0]: c.offered for c in reached.choices.values()}
+
+
+def test_elementwise_operators_on_values_of_the_same_ranks_have_their_options_in_common():
+    nodes = [oh.make_node("Relu", ["a"], ["y"]), oh.make_node("LeakyRelu", ["a"], ["z"], alpha=0.5)]
+    outputs = [value("y", 4, 2, 3), value("z", 4, 2, 3)]
+    found = _offered(model_of([transpose("x", "a", 2, 0, 1), *nodes], [value("x", 2, 3, 4)], outputs), "onnx")
+    assert found["y"] is found["z"] and len(found["y"].options) > 1
+
+
+def test_negative_a_product_with_a_constant_has_options_of_its_own():
+    # ONNX Runtime packs a constant on the right, which is to stay there.
+    products = [oh.make_node("MatMul", ["a", name], [f"y_{name}"]) for name in ("given", "known")]
+    inputs, outputs = (
+        [value("x", 2, 4, 3), value("given", 4, 5)],
+        [value(f"y_{n}", 2, 3, 5) for n in ("given", "known")],
+    )
+    constant = oh.make_tensor("known", onnx.TensorProto.FLOAT, [4, 5], [1.0] * 20)
+    found = _offered(
+        model_of([transpose("x", "a", 0, 2, 1), *products], inputs, outputs, [constant]), "ort-cpu"
+    )
+    known, given = ({option[:2] for option in found[f"y_{name}"].options} for name in ("known", "given"))
+    assert known < given
 
 
 def _einsum(orders: int) -> onnx.ModelProto:
