@@ -211,7 +211,7 @@ class FusedMatMul(MatMul):
     def looks_at(self, node: Node) -> Hashable:
         """What MatMul looks at, whether the product has flags, and what one of them costs."""
         is_packed = node.input(1) in node.graph.constants
-        if node.graph.element_type(node.input(0)) != _FLOAT:
+        if node.graph.element_type(node.input(0)) != _FLOAT or node.result_shape() is None:
             return ranks_of(node), is_packed, False
         return ranks_of(node), is_packed, True, self._turned_left_cost(node) if is_packed else 0
 
