@@ -253,9 +253,11 @@ class GraphRewriter:
         for node in self.values.nodes:
             count = len(self.out.nodes)
             self._write_node(node)
-            # What it needs is written in front of it.
-            new = len(self.out.nodes) - count
-            self.origins += [*[None] * (new - 1), node][:new]
+            written = self.out.nodes[count:]
+            # What it needs is written in front of it, but what puts its result in order.
+            alike = [k for k, proto in enumerate(written) if proto.op_type == node.op_type]
+            own = alike[-1] if alike else len(written) - 1
+            self.origins += [node if k == own else None for k in range(len(written))]
         for value in proto.output:
             self._alias(value.name)
         self.origins += [None] * (len(self.out.nodes) - len(self.origins))

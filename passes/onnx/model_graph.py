@@ -573,35 +573,6 @@ def rewritten_graph(
     return graph
 
 
-def has_same_shapes(graph: Graph, before: Graph, places: Mapping[str, tuple[str, Order]]) -> bool:
-    """Whether of each value of `places` the same is known as of the one that it was, in that order of its dims.
-
-    The names that shape inference makes up for extents are numbered anew each time: they are the same where all values
-    have them in the same places.
-    """
-    names: dict[str, str] = {}
-    back: dict[str, str] = {}
-    for name, (root, order) in places.items():
-        had, has = before.shape(root), graph.shape(name)
-        if had is None or has is None:
-            if had is not has:
-                return False
-            continue
-        if len(had) != len(has):
-            return False
-        for one, other in zip([had[d] for d in order], has, strict=True):
-            if one == other and not is_made_up(one):
-                continue
-            if not (is_made_up(one) and is_made_up(other)):
-                return False
-            if (names.setdefault(str(one), str(other)), back.setdefault(str(other), str(one))) != (
-                other,
-                one,
-            ):
-                return False
-    return True
-
-
 def is_made_up(extent: Extent) -> bool:
     """Whether an extent has a name that shape inference made up (unk__0)."""
     return isinstance(extent, str) and extent.startswith("unk__")

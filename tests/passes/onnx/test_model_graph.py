@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from layout_ir.passes.onnx.model_graph import (
     Node,
     bits_of,
     graphs_of_model,
-    has_same_shapes,
     rewritten_graph,
     transpose_perm,
 )
@@ -144,36 +142,6 @@ def test_graphs_that_are_released_need_no_garbage_collector():
         node = weakref.ref(graph.nodes[0])
         graph.release()
         assert node() is None
-
-
-def _reshaped(model: onnx.ModelProto, names: Sequence[str]) -> Graph:
-    """The graph of a model whose value `a` has the extents `names`."""
-    graph = _graph(model)
-    graph.set_shape("a", tuple(names), "x")
-    return graph
-
-
-@pytest.mark.parametrize(
-    ("had", "has", "same"),
-    [
-        (("n", 3), (3, "n"), True),
-        (("n", 3), (3, "m"), False),
-        (("n", 3), (3, 4), False),
-        ((4, "unk__0"), ("unk__7", 4), True),
-        (("n", "unk__0"), ("n", "unk__0"), False),
-        (("unk__0", "unk__0"), ("unk__1", "unk__2"), False),
-        (("unk__0", "unk__1"), ("unk__2", "unk__2"), False),
-        ((None, 3), (3, None), True),
-    ],
-)
-def test_the_same_is_known_of_a_value_in_another_order(had: Sequence[str], has: Sequence[str], same: bool):
-    model = model_of(
-        [oh.make_node("Relu", ["x"], ["a"]), oh.make_node("Relu", ["a"], ["y"])],
-        [value("x", "n", 3)],
-        [value("y", "n", 3)],
-    )
-    before, now = _reshaped(model, had), _reshaped(model, has)
-    assert has_same_shapes(now, before, {"x": ("x", (0, 1)), "a": ("a", (1, 0))}) == same
 
 
 def test_negative_initializers_that_callers_may_replace_are_no_constants_of_a_rewritten_graph():
