@@ -52,11 +52,10 @@ def is_fixed_point(plan: Plan, rewriter: GraphRewriter, cost: int, now: Reachabl
     graph = now.values.graph
     if graph.nodes != graph.nodes_of_model or plan.problem.reached.omitted or plan.problem.consumer.block:
         return False
-    if _Embedding(plan, rewriter, now, exact=True).holds():
+    rest = plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost)
+    if rest < _divisor(plan) and _Embedding(plan, rewriter, now, exact=False).holds():
         return True
-    if plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost) >= _divisor(plan):
-        return False
-    return _Embedding(plan, rewriter, now, exact=False).holds()
+    return _Embedding(plan, rewriter, now, exact=True).holds()
 
 
 def _divisor(plan: Plan) -> int:

@@ -337,7 +337,13 @@ def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    constants = {tensor.name: _type_of(tensor) for tensor in graph.initializer}
+    constants: dict[str, onnx.TypeProto] = {}
+    known: dict[tuple[int, ...], onnx.TypeProto] = {}
+    for tensor in graph.initializer:
+        key = tensor.data_type, *tensor.dims
+        if key not in known:
+            known[key] = _type_of(tensor)
+        constants[tensor.name] = known[key]
     values = (*graph.value_info, *graph.output, *graph.input)
     return constants | {v.name: v.type for v in values if v.HasField("type")}
 

@@ -386,9 +386,10 @@ def _graphs(
     integers: dict[str, NDArray[Any]],
 ) -> list[Graph]:
     """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
-    names = {name for node in model.graph.node for name in node.output}
-    for name in integers.keys() - names:
-        del integers[name]
+    if integers:
+        names = {name for node in model.graph.node for name in node.output}
+        for name in integers.keys() - names:
+            del integers[name]
     while True:
         graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
         more = decided_integers(graphs[0], integers)
