@@ -204,6 +204,8 @@ class GraphRewriter:
         """The tensors that have a second name, by that."""
         self._with_ones: dict[tuple[Place, tuple[int, ...]], str] = {}
         """Constants that have more dims of one element, by the axes of those."""
+        self._several = self.values.orders.keys() | self.values.transposes.keys()
+        """The names of values that may lie in several orders."""
         self._makers = {
             name: node.proto
             for node in self.values.nodes
@@ -419,6 +421,10 @@ class GraphRewriter:
             return  # written where it is needed first
         option = self.plan.options.get(id(node))
         if option is None:
+            names = (*node.inputs, *node.outputs)
+            if self._several.isdisjoint(names) and not self.plan.has_blocks:
+                self._keep_node(node)
+                return
             option = NodeOption(*node.plain_orders)
         for name in node.captures:
             self._alias(name)
@@ -445,6 +451,21 @@ class GraphRewriter:
             if is_changed and self.out.nodes[-1].domain != node.proto.domain:
                 self._state_types(node, option, outputs)
         self.there.update([name for name in outputs if name])
+
+    def _keep_node(self, node: Node) -> None:
+        """Writes a node as it is, whose values lie in one order each, and so under their own names."""
+        members, there, names = self.values.members, self.there, self.names
+        for name in node.captures:
+            self._alias(name)
+        for name in node.inputs:
+            if name and name not in there:
+                self.need((name, members[name].order))
+        for name in node.outputs:
+            if name:
+                names[name, members[name].order] = name
+                there.add(name)
+        self.out.nodes.append(node.proto)
+        self.kept.add(id(node))
 
     def _state_types(self, node: Node, option: NodeOption, outputs: Sequence[str]) -> None:
         """States the types of results of an operator that ONNX's shape inference does not know."""
