@@ -10,10 +10,11 @@ import onnx.helper as oh
 import pytest
 
 import layout_ir as li
-from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx import fixed_point, optimize_model
 from layout_ir.passes.onnx.fixed_point import is_fixed_point
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
 from layout_ir.passes.onnx.optimize_model import OptimizedModel
+from layout_ir.passes.onnx.order_selection import model_problem, option_cost
 from layout_ir.passes.onnx.reachable_orders import ReachableOrders
 from tests.passes.onnx.operators import CASES
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
@@ -61,6 +62,53 @@ def test_rounds_that_are_not_made_would_have_changed_nothing(answers: list[bool]
     assert True in answers
 
 
+def _with_named_extents(model: onnx.ModelProto, random: Random) -> onnx.ModelProto:
+    """The model with names for some extents of its inputs, one name for each number."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    for each in found.graph.input:
+        for dim in each.type.tensor_type.shape.dim:
+            if dim.dim_value > 1 and random.random() < 0.6:
+                dim.dim_param = f"s{dim.dim_value}"
+    for each in found.graph.output:
+        each.type.tensor_type.ClearField("shape")
+    return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("known", [True, False], ids=["numbers", "names"])
+@pytest.mark.parametrize("divides", [True, False], ids=["any argument", "exact embedding"])
+def test_what_is_settled_has_no_choice_for_less(
+    monkeypatch: pytest.MonkeyPatch, target: str, known: bool, divides: bool
+):
+    settled: list[bool] = []
+
+    def solved(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
+        found = is_fixed_point(plan, rewriter, cost, now)
+        settled.append(found)
+        if found:
+            consumer, graph = plan.problem.consumer, now.values.graph
+            moved = [node.inputs[0] for node in now.values.transposes.values()]
+            transposes = sum(consumer.transpose_cost(consumer.counted_bytes(graph, name)) for name in moved)
+            own = transposes + sum(option_cost(each.offered.options[0]) for each in now.choices.values())
+            problem, (part,) = model_problem([now], consumer)
+            best = problem.solve()
+            assert best.numbers.cost >= own or (
+                divides and Plan.chosen(part, best).transpose_cost >= transposes
+            )
+        return found
+
+    monkeypatch.setattr(optimize_model, "is_fixed_point", solved)
+    if not divides:
+        # Then the cost of Transposes alone proves nothing.
+        monkeypatch.setattr(fixed_point, "_divisor", lambda plan: 0)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    random = Random(f"{target} {known}")
+    for _ in range(3 * _RANDOM):
+        model = random_model(random, 8)[0]
+        li.optimize_onnx(model if known else _with_named_extents(model, random), target)
+    assert True in settled
+
+
 def _attention(blocks: int, batch: int | str = 1) -> onnx.ModelProto:
     """Blocks of attention with four heads: Transposes of which each is needed, around products of stacks."""
     nodes: list[onnx.NodeProto] = []
@@ -85,6 +133,42 @@ def test_what_was_chosen_for_least_cost_is_not_chosen_again(answers: list[bool])
     result = _same_with_all_rounds(_attention(3), "onnx")
     assert result.after.count > 2 and answers == [True]
     check_optimized(_attention(2))
+
+
+def test_a_reshape_that_stands_for_a_reorder_is_settled(answers: list[bool]):
+    # The Reshape that moves the dim of one element is a node that the model did not have.
+    model = _attention(3)
+    model.graph.input.append(value("v", 5, 6, 1))
+    model.graph.node.extend(
+        [
+            transpose("v", "turned", 1, 0, 2),
+            transpose("v", "moved", 0, 2, 1),
+            oh.make_node("Fixed", ["v", "turned", "moved"], ["f"], domain="my"),
+        ]
+    )
+    model.graph.output.append(value("f", 5, 6, 1))
+    result = _same_with_all_rounds(model, "onnx")
+    assert [node.op_type for node in result.model.graph.node][-3:] == ["Transpose", "Reshape", "Fixed"]
+    assert answers == [True]
+
+
+def test_negative_a_small_node_that_is_no_reorder_is_looked_at_again(answers: list[bool]):
+    # In the order in which the Add runs, its vector has dims of one element behind it: an Unsqueeze that is new.
+    model = _attention(3, "batch")
+    model.graph.input.extend([value("v", 7, 5, 6), value("vector", 7)])
+    model.graph.node.extend(
+        [
+            transpose("v", "a", 1, 2, 0),
+            oh.make_node("Add", ["a", "vector"], ["b"]),
+            transpose("b", "c", 2, 0, 1),
+            transpose("v", "d", 2, 1, 0),
+            oh.make_node("Fixed", ["c", "d"], ["g"], domain="my"),
+        ]
+    )
+    model.graph.output.append(value("g", 7, 5, 6))
+    result = _same_with_all_rounds(model, "onnx")
+    assert "Unsqueeze" in [node.op_type for node in result.model.graph.node]
+    assert answers[0] is False
 
 
 def test_extents_of_the_run_time_are_settled_where_no_more_is_known_of_them(answers: list[bool]):
