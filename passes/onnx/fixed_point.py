@@ -44,7 +44,8 @@ lie anywhere."""
 
 
 def is_fixed_point(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
-    """Whether it is known that no choice for the graph that was written costs less than to leave it as it is.
+    """Whether it is known that no choice for the graph that was written gains: that none costs less than to leave it as
+    it is, or that none has less to transpose.
 
     `plan` is what `rewriter` wrote, `cost` what it costs, which is the least; `now` are the orders and options that the
     graph has as it is written. False says nothing.

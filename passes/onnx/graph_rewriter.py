@@ -256,7 +256,7 @@ class GraphRewriter:
             count = len(self.out.nodes)
             self._write_node(node)
             written = self.out.nodes[count:]
-            # What it needs is written in front of it, but what puts its result in order.
+            # What it needs is written in front of it; what puts its result in order, of another operator, behind it.
             alike = [k for k, proto in enumerate(written) if proto.op_type == node.op_type]
             own = alike[-1] if alike else len(written) - 1
             self.origins += [node if k == own else None for k in range(len(written))]

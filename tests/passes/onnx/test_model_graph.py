@@ -70,6 +70,27 @@ def test_fresh_names_are_in_no_graph_of_the_model():
     assert [graphs[0].fresh("n"), graphs[1].fresh("n"), graphs[0].fresh("new")] == ["n_3", "n_4", "new"]
 
 
+def test_fresh_names_are_in_no_model_without_subgraphs():
+    nodes = [
+        oh.make_node("Neg", ["x"], ["n"], name="n_2"),
+        oh.make_node("Add", ["n", "w"], ["y"], name="sum"),
+    ]
+    model = model_of(nodes, [value("x", 2)], [value("y", 2)], [initializer("w", np.ones(2))])
+    names = ("n", "n", "x", "y", "w", "sum", "new")
+    graph = _graph(model)
+    assert graph.is_alone
+    assert [graph.fresh(n) for n in names] == ["n_3", "n_4", "x_2", "y_2", "w_2", "sum_2", "new"]
+
+
+def test_negative_a_graph_with_a_subgraph_in_a_foreign_node_is_not_alone():
+    inner = oh.make_graph([oh.make_node("Neg", ["x"], ["n"])], "g", [], [value("n", 2)])
+    node = oh.make_node("Own", ["c"], ["y"], domain="my", body=inner)
+    model = model_of([node], [value("x", 2), value("c", dtype=9)], [value("y", 2)])
+    graphs = graphs_of_model(model, None, {}, {})
+    assert [graph.is_alone for graph in graphs] == [False, False]
+    assert list(graphs[0].nodes[0].captures) == ["x"] and graphs[0].fresh("n") == "n_2"
+
+
 @pytest.mark.parametrize(
     ("attributes", "perm"),
     [

@@ -95,6 +95,47 @@ def test_negative_a_product_with_a_constant_has_options_of_its_own():
     assert known < given
 
 
+def test_reshapes_that_join_the_same_dims_have_their_options_in_common():
+    nodes: list[onnx.NodeProto] = []
+    for k in range(2):
+        nodes += [
+            transpose(f"x{k}", f"a{k}", 2, 0, 1),
+            oh.make_node("Reshape", [f"a{k}", f"s{k}"], [f"y{k}"]),
+        ]
+    inputs, outputs = [value("x0", 2, 3, 4), value("x1", 5, 6, 7)], [value("y0", 4, 6), value("y1", 7, 30)]
+    shapes = [oh.make_tensor(f"s{k}", onnx.TensorProto.INT64, [2], [0, -1]) for k in range(2)]
+    found = _offered(model_of(nodes, inputs, outputs, shapes), "onnx")
+    assert found["y0"] is found["y1"] and len(found["y0"].options) > 1
+
+
+def test_negative_a_reshape_with_dims_of_one_element_has_options_of_its_own():
+    # Dim 1 of the first one may lie anywhere.
+    nodes: list[onnx.NodeProto] = []
+    for k in range(2):
+        nodes += [
+            transpose(f"x{k}", f"a{k}", 1, 0, 2),
+            oh.make_node("Reshape", [f"a{k}", f"s{k}"], [f"y{k}"]),
+        ]
+    inputs, outputs = [value("x0", 2, 1, 4), value("x1", 2, 3, 4)], [value("y0", 8), value("y1", 24)]
+    shapes = [oh.make_tensor(f"s{k}", onnx.TensorProto.INT64, [1], [-1]) for k in range(2)]
+    found = _offered(model_of(nodes, inputs, outputs, shapes), "onnx")
+    assert len(found["y0"].options) > 1 == len(found["y1"].options)
+
+
+def test_negative_a_larger_product_pays_more_for_a_flag():
+    nodes: list[onnx.NodeProto] = []
+    for k in range(2):
+        nodes += [transpose(f"x{k}", f"a{k}", 1, 0), oh.make_node("MatMul", [f"a{k}", f"w{k}"], [f"y{k}"])]
+    inputs, outputs = [value("x0", 8, 4), value("x1", 80, 40)], [value("y0", 4, 6), value("y1", 40, 60)]
+    weights = [
+        oh.make_tensor(f"w{k}", onnx.TensorProto.FLOAT, [m, n], [1.0] * (m * n))
+        for k, (m, n) in enumerate([(8, 6), (80, 60)])
+    ]
+    found = _offered(model_of(nodes, inputs, outputs, weights), "ort-cpu")
+    small, large = (max(option.cost for option in found[name].options) for name in ("y0", "y1"))
+    assert 0 < small < large
+
+
 def _einsum(orders: int) -> onnx.ModelProto:
     """An Einsum of two values that are there in so many orders, and so is its result."""
     perms = list(islice(permutations(range(4)), orders))
