@@ -204,8 +204,6 @@ class GraphRewriter:
         """The tensors that have a second name, by that."""
         self._with_ones: dict[tuple[Place, tuple[int, ...]], str] = {}
         """Constants that have more dims of one element, by the axes of those."""
-        self._several = self.values.orders.keys() | self.values.transposes.keys()
-        """The names of values that may lie in several orders."""
         self._makers = {
             name: node.proto
             for node in self.values.nodes
@@ -421,8 +419,8 @@ class GraphRewriter:
             return  # written where it is needed first
         option = self.plan.options.get(id(node))
         if option is None:
-            names = (*node.inputs, *node.outputs)
-            if self._several.isdisjoint(names) and not self.plan.has_blocks:
+            # All its values lie in one order each: a node that has a value with several has options.
+            if not self.plan.has_blocks:
                 self._keep_node(node)
                 return
             option = NodeOption(*node.plain_orders)
