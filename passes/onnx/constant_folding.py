@@ -91,7 +91,7 @@ def _is_of_one_value(node: Node) -> bool:
     """Whether a node has one result, an operator of ONNX that quantizes nothing, and no subgraphs."""
     if node.domain or len(node.outputs) != 1 or not node.outputs[0] or node.op_type in _QUANTIZATION:
         return False
-    return not graphs_of(node.proto)
+    return node.graph.is_alone or not graphs_of(node.proto)
 
 
 def _is_candidate(node: Node, graph: Graph) -> bool:
@@ -170,7 +170,7 @@ class _Evaluation:
         for name in node.inputs:
             array = None
             if name:
-                array = self.graph.elements(name) if name in self.graph.constants else self._arrays[name]
+                array = self._constant(name) if name in self.graph.constants else self._arrays[name]
                 if array is None:
                     return None
             arrays.append(array)
@@ -187,6 +187,10 @@ class _Evaluation:
         if key not in self._small:
             self._small[key] = self._evaluated(node, arrays, is_small=True)
         return self._small[key]
+
+    def _constant(self, name: str) -> NDArray[Any]:
+        small = self.graph.small_constant(name)  # read once
+        return self.graph.elements(name) if small is None else small
 
     def _evaluated(
         self, node: Node, arrays: list[NDArray[Any] | None], *, is_small: bool

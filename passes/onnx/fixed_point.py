@@ -1,47 +1,62 @@
 """Whether a graph that was written for least cost could be written for less, without solving its problem anew.
 
 Its nodes are those of the graph before, and its Transposes the reorders that were left. So a choice for it should be a
-choice for the graph before as well, and that was solved: none has less to transpose. But the models may offer more for
-nodes as they are written now (a Reshape between other extents), or views may have come to lie side by side, and then
-the problem is another one. Here that is looked up: each option that a node has now must be one that it had, with the
-same values in the same memory, where dims of one element may lie anywhere.
+choice for the graph before as well, and that was solved. But the models may offer more for nodes as they are written
+now (a Reshape between other extents), or views may have come to lie side by side, and then the problem is another one.
+Here that is looked up: each option that a node has now must be one that it had, with the same values in the same
+memory. Two arguments follow.
 
-What is compared is the cost of Transposes. That is a multiple of the greatest common divisor of what single ones cost.
-All else that a choice for the graph before can cost (changed nodes and small ones, reorders of constants and of dims of
-one element) has a largest sum. A choice with less to transpose now is one for then that costs no more than that sum
-besides; where the sum is above what the optimum has of it by less than the divisor, that is less than the optimum. So
-there is none.
+Exact embedding. Let every order that a value has now be one that it had, for the same bytes, and every option of a
+node now one that it had and that costs, beside what was chosen, no more than it does now beside the node as it is.
+A choice now that costs d more than the graph as it is leads to a choice then that costs at most d more than what was
+chosen. That cost least, so d is not negative: the graph as it is costs least too.
+
+* Reorders of a value cost then what they cost now. A Reshape that moves dims of one element alone, which stands for
+  such a reorder, may take and give what that may.
+* A constant in n orders costs n - 1 small nodes, and one for a changed node where its own order is not among them. Let
+  each order of a constant now stand for one of a constant then, and the orders in which they are written for different
+  ones. More orders then are more orders now, and where one is changed then that was not, so it is now.
+
+Units anywhere. Dims of one element may have come to lie where no option had them. Then what is compared is the cost of
+Transposes. That is a multiple of the greatest common divisor of what single ones cost. All else that a choice for the
+graph before can cost (changed nodes and small ones, reorders of constants and of dims of one element) has a largest
+sum. A choice with less to transpose now is one for then that costs no more than that sum besides; where the sum is
+above what the optimum has of it by less than the divisor, that is less than the optimum. So there is none.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from math import gcd
 
 from layout_ir.passes.onnx.consumers import KIBIBYTE, SMALL_NODE
-from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
-from layout_ir.passes.onnx.order_selection import Demand
-from layout_ir.passes.onnx.orders import Order, compose, is_identity, without_units
+from layout_ir.passes.onnx.order_selection import Demand, costs_alike, option_cost
+from layout_ir.passes.onnx.orders import Order, Shape, compose, without_units
 from layout_ir.passes.onnx.reachable_orders import NodeChoices, OfferedOptions, ReachableOrders
 
-_Slots = tuple[int | None, ...]
-"""Per input, the number of the input that it was; None for a constant."""
+_Pairs = tuple[tuple[int, int, Shape | None], ...]
+"""Inputs or outputs that a node had, by number, those that they are now, and the shapes whose dims of one element may
+lie anywhere."""
 
 
 def is_fixed_point(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
-    """Whether it is known that no choice for the graph that was written has less to transpose than it has now.
+    """Whether it is known that no choice for the graph that was written gains: that none costs less than to leave it as
+    it is, or that none has less to transpose.
 
     `plan` is what `rewriter` wrote, `cost` what it costs, which is the least; `now` are the orders and options that the
     graph has as it is written. False says nothing.
     """
     graph = now.values.graph
-    if graph.nodes != graph.nodes_of_model or plan.problem.reached.omitted:
+    if graph.nodes != graph.nodes_of_model or plan.problem.reached.omitted or plan.problem.consumer.block:
         return False
-    if plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost) >= _divisor(plan):
-        return False
-    return _Embedding(plan, rewriter, now).holds()
+    rest = plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost)
+    if rest < _divisor(plan) and _Embedding(plan, rewriter, now, exact=False).holds():
+        return True
+    return _Embedding(plan, rewriter, now, exact=True).holds()
 
 
 def _divisor(plan: Plan) -> int:
@@ -77,11 +92,13 @@ def _largest_moves(plan: Plan) -> int:
 
 
 class _Embedding:
-    """The choices of a graph as choices of the graph that it was written for."""
+    """The choices of a graph as choices of the graph that it was written for: exact ones, or with dims of one element
+    anywhere."""
 
-    def __init__(self, plan: Plan, rewriter: GraphRewriter, now: ReachableOrders):
+    def __init__(self, plan: Plan, rewriter: GraphRewriter, now: ReachableOrders, *, exact: bool):
         self.plan = plan
         self.now = now
+        self.exact = exact
         self.places = rewriter.places
         nodes = now.values.graph.nodes_of_model
         self.origins = {id(node): origin for node, origin in zip(nodes, rewriter.origins, strict=True)}
@@ -92,100 +109,119 @@ class _Embedding:
 
     def holds(self) -> bool:
         """Whether each choice is one: of orders that the values had, and of options that the nodes had."""
-        known = self.plan.values.orders
-        for root, orders in self.now.values.orders.items():
-            if root not in self.constants:
-                source, own = self.places.get(root, ("", ()))
-                if source not in known:
-                    return False
-                shape = self.plan.graph.shape(source)
-                had = {without_units(order, shape) for order in known[source]}
-                if not all(without_units(compose(own, order), shape) in had for order in orders):
-                    return False
-        return all(
+        return all(self._has_orders(root, orders) for root, orders in self.now.values.orders.items()) and all(
             self._holds_of(choices.node, choices.offered)
             for choices in self.now.choices.values()
             if not all(name in self.constants for name in choices.node.outputs)
         )
 
+    def _has_orders(self, root: str, orders: Iterable[Order]) -> bool:
+        """Whether a value had these orders, and to move it cost what it costs now."""
+        is_constant = root in self.constants
+        if is_constant and not self.exact:
+            return True
+        before, now = self.plan.graph, self.now.values.graph
+        source, own = self.places.get(root, ("", ()))
+        known = self.plan.values.orders.get(source)
+        if known is None:
+            return is_constant
+        shape = before.shape(source)
+        units = self._units(shape)
+        had = {without_units(order, units) for order in known}
+        if not all(without_units(_composed(own, order), units) in had for order in orders):
+            return False
+        if is_constant:
+            return True
+        consumer = self.plan.problem.consumer
+        turned = shape if shape is None or not own else tuple([shape[d] for d in own])
+        then = costs_alike(consumer, turned, consumer.counted_bytes(before, source))
+        return then == costs_alike(consumer, now.shape(root), consumer.counted_bytes(now, root))
+
+    def _units(self, shape: Shape | None) -> Shape | None:
+        """The shape whose dims of one element are not looked at: none where it is to be exact."""
+        return None if self.exact else shape
+
     def _holds_of(self, node: Node, offered: OfferedOptions) -> bool:
         origin = self.origins[id(node)]
         if origin is None:
-            return False  # one of the small nodes that a rewritten one needs
+            return self._is_reorder(node, offered)
         before = self.choices.get(id(origin))
         chosen = self.plan.options.get(id(origin))
         if before is None or chosen is None:
             return len(offered.options) == 1
-        slots = self._slots(node, origin, chosen)
-        if slots is None:
+        ins = self._pairs(origin.inputs, chosen.ins, node.inputs)
+        outs = self._pairs(origin.outputs, chosen.outs, node.outputs)
+        if ins is None or outs is None:
             return False
-        key = id(offered), id(before.offered), chosen, slots
+        key = id(offered), id(before.offered), chosen, ins, outs
         known = self._checked.get(key)
         if known is None:
-            known = self._checked[key] = _are_part(origin, offered, before.offered, chosen, slots)
+            costs = _extra_costs(offered, before.offered, chosen, ins, outs)
+            known = self._checked[key] = costs is not None and (not self.exact or max(costs) <= 0)
         return known
 
-    def _slots(self, node: Node, origin: Node, chosen: NodeOption) -> _Slots | None:
-        """Which inputs those of `node` were, `origin` having run as `chosen`; None where they, or its results, are
-        other tensors than those."""
-        constants, places = self.constants, self.places
-        if (node.inputs, node.outputs) == (origin.inputs, origin.outputs):
-            # A name that stayed is that of the same tensor.
-            own = tuple([None if not n or n in constants else k for k, n in enumerate(node.inputs)])
-            if all(map(is_identity, (*chosen.ins, *chosen.outs))):
-                return own
-        had = [self._place(name, order) for name, order in zip(origin.inputs, chosen.ins, strict=True)]
-        made = [self._place(name, order) for name, order in zip(origin.outputs, chosen.outs, strict=True)]
-        if [places.get(name) for name in node.outputs] != made:
-            return None
-        free = dict(enumerate(had))
-        slots: list[int | None] = []
-        for number, name in enumerate(node.inputs):
-            if not name or name in constants:
-                slots.append(None)
+    def _pairs(self, had: Sequence[str], orders: Sequence[Order], written: Sequence[str]) -> _Pairs | None:
+        """Which of the values `written` are those that a node had in these orders, of which there were several; None
+        where it has others of which there are."""
+        values, now = self.plan.values, self.now.values
+        places = [self.places.get(name) for name in written]
+        free = list(range(len(written)))
+        pairs: list[tuple[int, int, Shape | None]] = []
+        for k, (name, order) in enumerate(zip(had, orders, strict=True)):
+            root = values.members[name].root if name else ""
+            if root not in values.orders or (not self.exact and root in self.constants):
                 continue
-            place = places.get(name)
-            slot = number if free.get(number) == place else None
-            if slot is None:
-                slot = next((k for k, other in free.items() if other == place), None)
-            if slot is None or place is None:
+            place = root, values.root_order(name, order)
+            alike = [n for n in free if places[n] == place]
+            if not alike:
                 return None
-            slots.append(slot)
-            del free[slot]
-        # What it took and does not take any more must be a constant, of which the cost is no matter.
-        left = (place for place in free.values() if place is not None)
-        return tuple(slots) if all(root in self.constants for root, _ in left) else None
+            n = k if k in alike else alike[0]
+            free.remove(n)
+            pairs.append((k, n, self._units(self.plan.graph.shape(name))))
+        others = [written[n] for n in free if written[n] and written[n] not in self.constants]
+        return None if any(now.members[name].root in now.orders for name in others) else tuple(pairs)
 
-    def _place(self, name: str, order: Order) -> Place | None:
-        if not name:
+    def _is_reorder(self, node: Node, offered: OfferedOptions) -> bool:
+        """Whether a node that was written besides stands, in all its options, for a reorder that moves nothing."""
+        if node.domain or node.op_type not in ("Identity", "Reshape"):
+            return False
+        root, source = self.places.get(node.inputs[0], ("", ()))
+        other, target = self.places.get(node.outputs[0], ("", ()))
+        shape = self.plan.graph.shape(root) if node.op_type == "Reshape" else self._units(None)
+        return (
+            bool(root)
+            and root == other
+            and all(
+                without_units(_composed(source, option.ins[0]), shape)
+                == without_units(_composed(target, option.outs[0]), shape)
+                for option in offered.options
+            )
+        )
+
+
+def _extra_costs(
+    now: OfferedOptions, before: OfferedOptions, chosen: NodeOption, ins: _Pairs, outs: _Pairs
+) -> list[int] | None:
+    """By option that a node has now, what it cost more beside `chosen` than it costs beside the node as it is; None
+    where it did not have one of them."""
+    had: dict[tuple[Order, ...], int] = {}
+    for option in before.options:
+        taken = [without_units(option.ins[k], shape) for k, _, shape in ins]
+        made = [without_units(option.outs[k], shape) for k, _, shape in outs]
+        cost = option_cost(option)
+        had[*taken, *made] = min(cost, had.get((*taken, *made), cost))
+    own = option_cost(chosen) - option_cost(now.options[0])
+    costs: list[int] = []
+    for option in now.options:
+        taken = [without_units(_composed(chosen.ins[k], option.ins[n]), shape) for k, n, shape in ins]
+        made = [without_units(_composed(chosen.outs[k], option.outs[n]), shape) for k, n, shape in outs]
+        cost = had.get((*taken, *made))
+        if cost is None:
             return None
-        values = self.plan.values
-        return values.member(name).root, values.root_order(name, order)
-
-
-def _are_part(
-    origin: Node, now: OfferedOptions, before: OfferedOptions, chosen: NodeOption, slots: _Slots
-) -> bool:
-    """Whether all options that a node has now are such that it had as `origin`, which ran as `chosen`."""
-    kept = [(number, slot, origin.shape(slot)) for number, slot in enumerate(slots) if slot is not None]
-    shapes = [origin.result_shape(k) for k in range(len(origin.outputs))]
-    had = {
-        (
-            *(without_units(option.ins[slot], shape) for _, slot, shape in kept),
-            *map(without_units, option.outs, shapes),
-        )
-        for option in before.options
-    }
-    return all(
-        (
-            *(without_units(_composed(chosen.ins[k], option.ins[n]), shape) for n, k, shape in kept),
-            *map(without_units, map(_composed, chosen.outs, option.outs), shapes),
-        )
-        in had
-        for option in now.options
-    )
+        costs.append(cost - own - option_cost(option))
+    return costs
 
 
 def _composed(own: Order, order: Order) -> Order:
-    """The order of a value in which a tensor lies that has it in order `own`; () is that of an unknown rank."""
-    return compose(own, order) if own else order
+    """The order of a value in which a tensor lies that has it in order `own`; () is that of the tensor itself."""
+    return compose(own, order) if own and order else own or order

@@ -253,9 +253,11 @@ class GraphRewriter:
         for node in self.values.nodes:
             count = len(self.out.nodes)
             self._write_node(node)
-            # What it needs is written in front of it.
-            new = len(self.out.nodes) - count
-            self.origins += [*[None] * (new - 1), node][:new]
+            written = self.out.nodes[count:]
+            # What it needs is written in front of it; what puts its result in order, of another operator, behind it.
+            alike = [k for k, proto in enumerate(written) if proto.op_type == node.op_type]
+            own = alike[-1] if alike else len(written) - 1
+            self.origins += [node if k == own else None for k in range(len(written))]
         for value in proto.output:
             self._alias(value.name)
         self.origins += [None] * (len(self.out.nodes) - len(self.origins))
@@ -417,6 +419,10 @@ class GraphRewriter:
             return  # written where it is needed first
         option = self.plan.options.get(id(node))
         if option is None:
+            # All its values lie in one order each: a node that has a value with several has options.
+            if not self.plan.has_blocks:
+                self._keep_node(node)
+                return
             option = NodeOption(*node.plain_orders)
         for name in node.captures:
             self._alias(name)
@@ -443,6 +449,21 @@ class GraphRewriter:
             if is_changed and self.out.nodes[-1].domain != node.proto.domain:
                 self._state_types(node, option, outputs)
         self.there.update([name for name in outputs if name])
+
+    def _keep_node(self, node: Node) -> None:
+        """Writes a node as it is, whose values lie in one order each, and so under their own names."""
+        members, there, names = self.values.members, self.there, self.names
+        for name in node.captures:
+            self._alias(name)
+        for name in node.inputs:
+            if name and name not in there:
+                self.need((name, members[name].order))
+        for name in node.outputs:
+            if name:
+                names[name, members[name].order] = name
+                there.add(name)
+        self.out.nodes.append(node.proto)
+        self.kept.add(id(node))
 
     def _state_types(self, node: Node, option: NodeOption, outputs: Sequence[str]) -> None:
         """States the types of results of an operator that ONNX's shape inference does not know."""

@@ -238,7 +238,9 @@ def _without_weights(
     light.functions.extend(model.functions)
     source, graph = model.graph, light.graph
     graph.name = source.name
-    graph.node.extend(n for n in source.node if len(n.output) != 1 or n.output[0] not in known)
+    graph.node.extend(
+        [n for n in source.node if len(n.output) != 1 or n.output[0] not in known] if known else source.node
+    )
     graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in known.items())
     graph.output.extend(source.output)
     constants = {t.name for t in source.initializer} - overridable
@@ -335,7 +337,13 @@ def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    constants = {tensor.name: _type_of(tensor) for tensor in graph.initializer}
+    constants: dict[str, onnx.TypeProto] = {}
+    known: dict[tuple[int, ...], onnx.TypeProto] = {}
+    for tensor in graph.initializer:
+        key = tensor.data_type, *tensor.dims
+        if key not in known:
+            known[key] = _type_of(tensor)
+        constants[tensor.name] = known[key]
     values = (*graph.value_info, *graph.output, *graph.input)
     return constants | {v.name: v.type for v in values if v.HasField("type")}
 

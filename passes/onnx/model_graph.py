@@ -60,14 +60,17 @@ class Graph:
         overridable: frozenset[str] = frozenset(),
         outer: Graph | None = None,
         taken: set[str] | None = None,
+        is_alone: bool = False,
         sizes: Mapping[str, onnx.TypeProto] | None = None,
         functions: frozenset[tuple[str, str]] = frozenset(),
     ):
         self.proto = proto
         self.outer = outer
         """The graph around a subgraph, whose values it may use by name."""
-        self.taken = names_of(proto) if taken is None else taken
-        """All names of the model, none of which a new value may have."""
+        self.is_alone = is_alone
+        """Whether it is known that no node has subgraphs."""
+        if taken is not None:
+            self.taken = taken
         self.opsets = opsets
         self.folder = folder
         self.types = types
@@ -97,6 +100,21 @@ class Graph:
         self._arrays: dict[str, NDArray[Any] | None] = {}
         self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
         """The types and shapes of results by all that they follow from."""
+        self._known_shapes: dict[bytes, Shape | None] = {}
+        """By type, as it is stored: values of a network have few types."""
+
+    @cached_property
+    def taken(self) -> set[str]:
+        """All names of the model, none of which a new value may have."""
+        if not self.is_alone:
+            return names_of(self.proto)
+        values = (*self.proto.input, *self.proto.output, *self.proto.initializer)
+        names = {value.name for value in values}
+        for node in self.nodes_of_model:
+            names.add(node.proto.name)
+            names.update(node.inputs)
+            names.update(node.outputs)
+        return names
 
     @cached_property
     def nodes_of_model(self) -> list[Node]:
@@ -247,7 +265,13 @@ class Graph:
     def _found_shape(self, name: str) -> Shape | None:
         if name in self.constants:
             return tuple(self.constants[name].dims)
-        return _shape_of(self.types[name]) if name in self.types else None
+        type = self.types.get(name)
+        if type is None:
+            return None
+        stored = type.SerializeToString()
+        if stored not in self._known_shapes:
+            self._known_shapes[stored] = _shape_of(type)
+        return self._known_shapes[stored]
 
     def nbytes(self, name: str) -> int:
         """The size of a value in bytes, with `UNKNOWN_EXTENT` for extents of which nothing is said.
@@ -390,7 +414,7 @@ class Node:
         self.domain = domain_of(proto.domain)
         self.inputs = tuple(proto.input)
         self.outputs = tuple(proto.output)
-        self.captures: Sequence[str] = captured_names(proto) if proto.attribute else ()
+        self.captures: Sequence[str] = () if graph.is_alone else captured_names(proto)
         """Outer values that the subgraphs of the node use by name."""
 
     def kept_as(self, proto: onnx.NodeProto, graph: Graph) -> Node:
@@ -502,21 +526,22 @@ def graphs_of_model(
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     overridable = overridable_names(model)
-    taken = names_of(model.graph)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
     infer = partial(inferred_types, known=known or {}, stated=stated or {})
     tables = infer(model, overridable, {})
     sized = infer(model, overridable, shapes) if shapes else tables
+    is_alone = len(tables) == 1
+    taken = None if is_alone else names_of(model.graph)
     graphs = [
         Graph(
-            model.graph, opsets, folder, tables[0], overridable=overridable, taken=taken, sizes=sized[0],
-            functions=functions,
+            model.graph, opsets, folder, tables[0], overridable=overridable, taken=taken, is_alone=is_alone,
+            sizes=sized[0], functions=functions,
         )
     ]  # fmt: skip
     graphs[0].pending = pending
     first = (_shape_of(tables[0][v.name]) for v in model.graph.input if v.name in tables[0])
     graphs[0].batches = frozenset(shape[0] for shape in first if shape and isinstance(shape[0], str))
-    waiting = [graphs[0]]
+    waiting = [] if is_alone else [graphs[0]]
     while waiting:
         outer = waiting.pop(0)
         for node in outer.proto.node:
@@ -558,6 +583,7 @@ def rewritten_graph(
         {},
         overridable=overridable_names(model),
         taken=before.taken,
+        is_alone=before.is_alone,
         functions=before.functions,
     )
     graph.pending, graph.batches = before.pending, before.batches
@@ -571,35 +597,6 @@ def rewritten_graph(
         for proto, origin in zip(model.graph.node, origins or [None] * len(model.graph.node), strict=True)
     ]
     return graph
-
-
-def has_same_shapes(graph: Graph, before: Graph, places: Mapping[str, tuple[str, Order]]) -> bool:
-    """Whether of each value of `places` the same is known as of the one that it was, in that order of its dims.
-
-    The names that shape inference makes up for extents are numbered anew each time: they are the same where all values
-    have them in the same places.
-    """
-    names: dict[str, str] = {}
-    back: dict[str, str] = {}
-    for name, (root, order) in places.items():
-        had, has = before.shape(root), graph.shape(name)
-        if had is None or has is None:
-            if had is not has:
-                return False
-            continue
-        if len(had) != len(has):
-            return False
-        for one, other in zip([had[d] for d in order], has, strict=True):
-            if one == other and not is_made_up(one):
-                continue
-            if not (is_made_up(one) and is_made_up(other)):
-                return False
-            if (names.setdefault(str(one), str(other)), back.setdefault(str(other), str(one))) != (
-                other,
-                one,
-            ):
-                return False
-    return True
 
 
 def is_made_up(extent: Extent) -> bool:

@@ -37,7 +37,6 @@ from layout_ir.passes.onnx.model_graph import (
     Node,
     PendingTensor,
     graphs_of_model,
-    has_same_shapes,
     is_transpose,
     rewritten_graph,
 )
@@ -236,8 +235,8 @@ class _Task:
     """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
     plans: list[Plan] = field(default_factory=list[Plan])
     """What was chosen in the last round, per graph."""
-    written: tuple[Plan, GraphRewriter, int] | None = None
-    """What an earlier round wrote, for which cost, where all types are known by that."""
+    written: tuple[Plan, GraphRewriter, int, Traffic] | None = None
+    """What an earlier round wrote, for which cost, and what it left, where all types are known by that."""
     graphs: list[Graph] = field(default_factory=list[Graph])
     """Those of all rounds."""
     stated: tuple[Traffic, ReachableOrders] | None = None
@@ -294,7 +293,7 @@ class _Task:
             if not after.count and not is_blocked:
                 notes.clear()  # nothing is left to move, whatever the extents are
             is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
-            self.written = (plans[0], rewriters[0], solution.cost) if is_carried else None
+            self.written = (plans[0], rewriters[0], solution.cost, after) if is_carried else None
             self.stated = None
         else:
             result.obligations = []
@@ -323,19 +322,17 @@ class _Task:
         """The plan that leaves the model as it was written; None where it is not known that another round would."""
         if self.written is None:
             return None
-        plan, rewriter, cost = self.written
-        is_known = True
+        plan, rewriter, cost, left = self.written
         if plan.open_extents():
             # Shape inference may find more extents now than it did.
             (graph,) = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
-            is_known = has_same_shapes(graph, plan.graph, rewriter.places)
         else:
             origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
             graph = rewritten_graph(self.model, plan.graph, rewriter.places, origins)
         self.graphs.append(graph)
         traffic = self._traffic([graph])
         (reached,) = _reached([graph], self.propagation)
-        if is_known and is_fixed_point(plan, rewriter, cost, reached):
+        if traffic == left and is_fixed_point(plan, rewriter, cost, reached):
             return Plan.as_is(reached, self.consumer)
         self.stated = traffic, reached
         return None
@@ -389,9 +386,10 @@ def _graphs(
     integers: dict[str, NDArray[Any]],
 ) -> list[Graph]:
     """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
-    names = {name for node in model.graph.node for name in node.output}
-    for name in integers.keys() - names:
-        del integers[name]
+    if integers:
+        names = {name for node in model.graph.node for name in node.output}
+        for name in integers.keys() - names:
+            del integers[name]
     while True:
         graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
         more = decided_integers(graphs[0], integers)

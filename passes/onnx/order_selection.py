@@ -152,7 +152,7 @@ class _Statement:
             alike: object = True
             if root not in values.graph.constants:
                 shape, nbytes = values.graph.shape(root), consumer.counted_bytes(values.graph, root)
-                alike = shape, nbytes
+                alike = costs_alike(consumer, shape, nbytes)
                 if alike not in costs:
                     costs[alike] = _reorder_cost(consumer, shape, nbytes)
             problem.add_value(name, formats=orders, reorder_cost=costs[alike], alike=alike)
@@ -230,10 +230,14 @@ def _order_options(
         given = tuple([_root_order(member, option.outs[k]) for k, member in outs])
         # An order that was left out, being one too many, is no choice.
         if all(map(contains, known, (*taken, *given))):
-            changed = not all(map(is_identity, (*option.ins, *option.outs)))
-            cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
-            options.append(OrderOption(taken, given, cost, node_option=option))
+            options.append(OrderOption(taken, given, option_cost(option), node_option=option))
     return tuple(options), max(int(option.cost or 0) for option in options)
+
+
+def option_cost(option: NodeOption) -> int:
+    """What it costs that a node runs in this way."""
+    changed = not all(map(is_identity, (*option.ins, *option.outs)))
+    return CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
 
 
 def _root_order(member: Member, order: Order) -> Order:
@@ -250,6 +254,14 @@ _ReorderCost = Callable[[ValueName, Order, Order], "int | None"]
 def _constant_cost(value: ValueName, source: Order, target: Order) -> int:
     """A constant is moved now; it is written twice."""
     return SMALL_NODE
+
+
+def costs_alike(consumer: Consumer, shape: Shape | None, nbytes: int) -> object:
+    """All that `_reorder_cost` follows from: equal for values that cost the same to reorder."""
+    whole = consumer.transpose_cost(nbytes)
+    if consumer.block or whole >= FORBIDDEN:
+        return shape, nbytes
+    return whole, () if shape is None or 1 not in shape else tuple([extent == 1 for extent in shape])
 
 
 def _reorder_cost(consumer: Consumer, shape: Shape | None, nbytes: int) -> _ReorderCost:

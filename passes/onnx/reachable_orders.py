@@ -210,7 +210,9 @@ class OrderPropagation:
         origin = node.origin
         if origin is not None and origin in self._numbers:
             return model, self._numbers[origin]
-        number = self._kinds.setdefault((id(model), *_kind(node)), len(self._kinds))
+        looks_at = getattr(model, "looks_at", None)  # that of a ModelOfKinds
+        kind = _kind(node) if looks_at is None else looks_at(node)
+        number = self._kinds.setdefault((id(model), kind), len(self._kinds))
         self._numbers[node] = number
         return model, number
 

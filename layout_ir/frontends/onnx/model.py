@@ -172,19 +172,26 @@ def _check_names(model: onnx.ModelProto) -> None:
     ):
         for number, value in enumerate(values):
             _check_name(value.name, f"{kind} {number} of the graph")
-    for name, number, node in _all_nodes(model):
-        texts = [node.name, node.op_type, node.domain, node.overload, *node.input, *node.output]
-        for attribute in node.attribute:
-            texts += (attribute.name, attribute.ref_attr_name)
-        # Only of a node whose names are sound can the title be made.
-        if bytes in map(type, texts):
-            for text in texts:
+    # Nearly always all are sound, which one look at the texts of all nodes tells.
+    if bytes in map(type, [text for _, _, node in _all_nodes(model) for text in _texts(node)]):
+        for name, number, node in _all_nodes(model):
+            for text in _texts(node):
                 _check_name(text, f"node {number} of {name}")
     for number, function in enumerate(model.functions):
         for text in (function.domain, function.name, function.overload, *function.input, *function.output):
             _check_name(text, f"function {number}")
         for text in (*function.attribute, *(attribute.name for attribute in function.attribute_proto)):
             _check_name(text, f"function {number}")
+
+
+def _texts(node: onnx.NodeProto) -> list[str]:
+    """All names in a node but those in its subgraphs."""
+    texts = [node.name, node.op_type, node.domain, node.overload]
+    texts += node.input
+    texts += node.output
+    for attribute in node.attribute:
+        texts += (attribute.name, attribute.ref_attr_name)
+    return texts
 
 
 def _all_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, int, onnx.NodeProto]]:

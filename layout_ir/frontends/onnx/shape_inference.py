@@ -24,7 +24,10 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
     """
     import onnx.shape_inference
 
-    if any(map(_lacks_default, _nodes(model.graph))):
+    # One look at the operator of each node, of which a model may have many.
+    operators = {node.op_type for node in model.graph.node}
+    nested = not _WITH_SUBGRAPHS.isdisjoint(operators)
+    if ("STFT" in operators or nested) and any(map(_lacks_default, _nodes(model.graph))):
         given, model = model, type(model)()
         model.CopyFrom(given)
         for node in filter(_lacks_default, _nodes(model.graph)):

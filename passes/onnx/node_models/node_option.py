@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from layout_ir.passes.onnx.model_graph import Node
@@ -66,6 +66,27 @@ def option_of(
         more_nodes,
         cost,
     )
+
+
+class ModelOfKinds(NodeModel, Protocol):
+    """A model that looks at little of a node: those of which it sees the same have the same options."""
+
+    def looks_at(self, node: Node) -> Hashable:
+        """All that the options of a node follow from, besides the orders in which its values may be had."""
+        ...
+
+
+def ranks_of(node: Node) -> tuple[int | None, ...]:
+    """The ranks of inputs and outputs, None for one not known and -1 where left out, then the number of inputs.
+
+    They tell the orders of the model itself, which are in all options.
+    """
+    shape_of = node.graph.shape
+    ranks = [
+        -1 if not name else None if (shape := shape_of(name)) is None else len(shape)
+        for name in (*node.inputs, *node.outputs)
+    ]
+    return (*ranks, len(node.inputs))
 
 
 def distinct(orders: Iterable[Sequence[Order]]) -> Iterator[Order]:

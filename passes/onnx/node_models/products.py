@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -18,6 +18,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     NodeOption,
     SomeOptions,
     option_of,
+    ranks_of,
 )
 from layout_ir.passes.onnx.orders import Order, identity, is_identity
 
@@ -53,6 +54,10 @@ class MatMul:
             if not (packed and _is_swapped(labels[0], len(labels[2]))):
                 yield option
 
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, and whether w is a constant."""
+        return ranks_of(node), node.input(1) in node.graph.constants
+
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, its operands swapped where the result is there transposed."""
         proto = writer.copy()
@@ -87,8 +92,9 @@ def _found_options(
     for number, candidates in enumerate((ins[0], ins[1], outs[0])):
         for order in candidates:
             found.update(_led_to(products, number, order, x, w, rank))
+    plain_ins, plain_outs = node.plain_orders
     for labels, (left, right, result) in found.items():
-        yield labels, option_of(node, {0: left, 1: right}, {0: result})
+        yield labels, NodeOption((left, right, *plain_ins[2:]), (result, *plain_outs[1:]))
 
 
 @lru_cache(maxsize=4096)
@@ -201,6 +207,13 @@ class FusedMatMul(MatMul):
                 yield option
             elif _is_turned_left(*labels):
                 yield option._replace(cost=self._turned_left_cost(node))
+
+    def looks_at(self, node: Node) -> Hashable:
+        """What MatMul looks at, whether the product has flags, and what one of them costs."""
+        is_packed = node.input(1) in node.graph.constants
+        if node.graph.element_type(node.input(0)) != _FLOAT or node.result_shape() is None:
+            return ranks_of(node), is_packed, False
+        return ranks_of(node), is_packed, True, self._turned_left_cost(node) if is_packed else 0
 
     @staticmethod
     def _turned_left_cost(node: Node) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     NodeOption,
     distinct,
     option_of,
+    ranks_of,
 )
 from layout_ir.passes.onnx.orders import Order, inverse
 
@@ -299,6 +300,17 @@ class Elementwise:
                 mine[k] = tuple([d - lead for d in order if d >= lead])
                 more += bool(self._ones(node, k, order)) and node.input(k) not in node.graph.constants
             yield NodeOption(tuple(mine), (order, *others), more)
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, and of inputs of lower rank whether they are constants, or have one element."""
+        graph, ranks = node.graph, ranks_of(node)
+        rank = ranks[len(node.inputs)]
+        smaller = [
+            (k, name in graph.constants, all(extent == 1 for extent in graph.shape(name) or ()))
+            for k, name in enumerate(node.inputs)
+            if name and ranks[k] != rank
+        ]
+        return ranks, *smaller
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, its smaller inputs with more dims of one element."""

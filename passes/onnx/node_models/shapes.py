@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.model_graph import Node
-from layout_ir.passes.onnx.node_models.node_option import Candidates, NodeModel, NodeOption, option_of
+from layout_ir.passes.onnx.node_models.node_option import (
+    Candidates,
+    NodeModel,
+    NodeOption,
+    option_of,
+    ranks_of,
+)
 from layout_ir.passes.onnx.node_models.same_order import REDUCTIONS, SAME_ORDER, known_axes
 from layout_ir.passes.onnx.orders import (
     Order,
     identity,
     inverse,
     is_identity,
+    is_static,
+    reshape_groups,
     reshaped_order,
     with_dims,
     without,
@@ -36,6 +44,17 @@ class Reshape:
         for before, after in dict.fromkeys(pairs):
             if before is not None and after is not None and self._extents(node, before, after) is not None:
                 yield option_of(node, {0: before}, {0: after})
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The dims that are joined and split, and those of one element; where not all extents are known, all of them.
+
+        Of extents that are known, `_extents` says always what to ask for.
+        """
+        source, target = node.shape(0), node.result_shape()
+        if source is None or target is None or 0 in source or 0 in target or not is_static(target):
+            return ranks_of(node), source, target
+        units = [extent == 1 for extent in (*source, *target)]
+        return ranks_of(node), reshape_groups(source, target), reshape_groups(target, source), *units
 
     def _extents(self, node: Node, before: Order, after: Order) -> list[int] | None:
         """The shape to ask for: 0 where an extent stays in its place, -1 for one that nothing else tells."""
@@ -74,6 +93,11 @@ class Squeeze:
         orders = [*ins[0], *(o for order in outs[0] for o in with_dims(order, axes))]
         for order in dict.fromkeys(orders):
             yield option_of(node, {0: order}, {0: without(order, axes)})
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, and the dims that go."""
+        axes = self._axes(node)
+        return ranks_of(node), None if axes is None else tuple(axes)
 
     def _axes(self, node: Node) -> list[int] | None:
         shape, result = node.shape(0), node.result_shape()
@@ -216,6 +240,10 @@ class Gather:
                 orders += [o for o in with_dims(rest, [axis]) if o.index(axis) == at]
         for order in dict.fromkeys(orders):
             yield option_of(node, {0: order}, {0: self._result(order, axis, many)})
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, and the axis."""
+        return ranks_of(node), node.int("axis", 0)
 
     @staticmethod
     def _result(order: Order, axis: int, many: int) -> Order:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -10,11 +12,14 @@ import onnx.helper as oh
 import pytest
 
 import layout_ir as li
-from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx import fixed_point, optimize_model
 from layout_ir.passes.onnx.fixed_point import is_fixed_point
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.node_models.node_option import NodeOption
 from layout_ir.passes.onnx.optimize_model import OptimizedModel
-from layout_ir.passes.onnx.reachable_orders import ReachableOrders
+from layout_ir.passes.onnx.order_selection import model_problem, option_cost
+from layout_ir.passes.onnx.reachable_orders import NodeChoices, ReachableOrders
 from tests.passes.onnx.operators import CASES
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
 from tests.passes.onnx.random_models import random_model
@@ -61,6 +66,124 @@ def test_rounds_that_are_not_made_would_have_changed_nothing(answers: list[bool]
     assert True in answers
 
 
+def _nothing_divides(plan: Plan) -> int:
+    """In place of the divisor of what Transposes cost: then that cost alone proves nothing."""
+    return 0
+
+
+def _with_named_extents(model: onnx.ModelProto, random: Random) -> onnx.ModelProto:
+    """The model with names for some extents of its inputs, one name for each number."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    for each in found.graph.input:
+        for dim in each.type.tensor_type.shape.dim:
+            if dim.dim_value > 1 and random.random() < 0.6:
+                dim.dim_param = f"s{dim.dim_value}"
+    for each in found.graph.output:
+        each.type.tensor_type.ClearField("shape")
+    return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("known", [True, False], ids=["numbers", "names"])
+@pytest.mark.parametrize("divides", [True, False], ids=["any argument", "exact embedding"])
+def test_what_is_settled_has_no_choice_for_less(
+    monkeypatch: pytest.MonkeyPatch, target: str, known: bool, divides: bool
+):
+    settled: list[bool] = []
+
+    def solved(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
+        found = is_fixed_point(plan, rewriter, cost, now)
+        settled.append(found)
+        if found:
+            consumer, graph = plan.problem.consumer, now.values.graph
+            moved = [node.inputs[0] for node in now.values.transposes.values()]
+            transposes = sum(consumer.transpose_cost(consumer.counted_bytes(graph, name)) for name in moved)
+            own = transposes + sum(option_cost(each.offered.options[0]) for each in now.choices.values())
+            problem, (part,) = model_problem([now], consumer)
+            best = problem.solve()
+            assert best.numbers.cost >= own or (
+                divides and Plan.chosen(part, best).transpose_cost >= transposes
+            )
+        return found
+
+    monkeypatch.setattr(optimize_model, "is_fixed_point", solved)
+    if not divides:
+        monkeypatch.setattr(fixed_point, "_divisor", _nothing_divides)
+    random = Random(f"{target} {known}")
+    for _ in range(3 * _RANDOM):
+        model = random_model(random, 8)[0]
+        li.optimize_onnx(model if known else _with_named_extents(model, random), target)
+    assert True in settled
+
+
+def _with_option(now: ReachableOrders, option: Callable[[Node, NodeOption], NodeOption]) -> ReachableOrders:
+    """What a graph has to choose from where its first product has one more option, made of its last one."""
+    choices = dict(now.choices)
+    place, (node, model, offered) = next(
+        (k, each) for k, each in choices.items() if each.node.op_type == "MatMul"
+    )
+    more = (*offered.options, option(node, offered.options[-1]))
+    choices[place] = NodeChoices(node, model, offered._replace(options=more))
+    return replace(now, choices=choices)
+
+
+def _cheaper(rewriter: GraphRewriter, now: ReachableOrders) -> ReachableOrders:
+    return _with_option(now, lambda node, option: option._replace(cost=option.cost - 100))
+
+
+def _another_option(rewriter: GraphRewriter, now: ReachableOrders) -> ReachableOrders:
+    return _with_option(
+        now, lambda node, option: option._replace(ins=tuple(order[::-1] for order in option.ins))
+    )
+
+
+def _another_order(rewriter: GraphRewriter, now: ReachableOrders) -> ReachableOrders:
+    now.values.orders["h0"][(3, 2, 1, 0)] = None
+    return now
+
+
+def _another_value(rewriter: GraphRewriter, now: ReachableOrders) -> ReachableOrders:
+    now.values.orders["a value without an origin"] = {(0, 1): None, (1, 0): None}
+    return now
+
+
+def _fewer_bytes(rewriter: GraphRewriter, now: ReachableOrders) -> ReachableOrders:
+    now.values.graph.set_shape("h0", (1, 10, 4, 2), "x")
+    return now
+
+
+def _new_node(rewriter: GraphRewriter, now: ReachableOrders) -> ReachableOrders:
+    rewriter.origins[:] = [
+        None if node is not None and node.op_type == "MatMul" else node for node in rewriter.origins
+    ]
+    return now
+
+
+@pytest.mark.parametrize("divides", [True, False], ids=["any argument", "exact embedding"])
+@pytest.mark.parametrize(
+    "change", [_cheaper, _another_option, _another_order, _another_value, _fewer_bytes, _new_node]
+)
+def test_negative_a_graph_that_has_more_to_choose_from_is_not_settled(
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[GraphRewriter, ReachableOrders], ReachableOrders],
+    divides: bool,
+):
+    answers: list[bool] = []
+
+    def asked(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
+        before = is_fixed_point(plan, rewriter, cost, now)
+        answers.extend((before, is_fixed_point(plan, rewriter, cost, change(rewriter, now))))
+        return before
+
+    monkeypatch.setattr(optimize_model, "is_fixed_point", asked)
+    if not divides:
+        monkeypatch.setattr(fixed_point, "_divisor", _nothing_divides)
+    li.optimize_onnx(_attention(3), "onnx")
+    # What an option costs is no matter where all of it is less than a Transpose.
+    assert answers == [True, divides and change is _cheaper]
+
+
 def _attention(blocks: int, batch: int | str = 1) -> onnx.ModelProto:
     """Blocks of attention with four heads: Transposes of which each is needed, around products of stacks."""
     nodes: list[onnx.NodeProto] = []
@@ -85,6 +208,42 @@ def test_what_was_chosen_for_least_cost_is_not_chosen_again(answers: list[bool])
     result = _same_with_all_rounds(_attention(3), "onnx")
     assert result.after.count > 2 and answers == [True]
     check_optimized(_attention(2))
+
+
+def test_a_reshape_that_stands_for_a_reorder_is_settled(answers: list[bool]):
+    # The Reshape that moves the dim of one element is a node that the model did not have.
+    model = _attention(3)
+    model.graph.input.append(value("v", 5, 6, 1))
+    model.graph.node.extend(
+        [
+            transpose("v", "turned", 1, 0, 2),
+            transpose("v", "moved", 0, 2, 1),
+            oh.make_node("Fixed", ["v", "turned", "moved"], ["f"], domain="my"),
+        ]
+    )
+    model.graph.output.append(value("f", 5, 6, 1))
+    result = _same_with_all_rounds(model, "onnx")
+    assert [node.op_type for node in result.model.graph.node][-3:] == ["Transpose", "Reshape", "Fixed"]
+    assert answers == [True]
+
+
+def test_negative_a_small_node_that_is_no_reorder_is_looked_at_again(answers: list[bool]):
+    # In the order in which the Add runs, its vector has dims of one element behind it: an Unsqueeze that is new.
+    model = _attention(3, "batch")
+    model.graph.input.extend([value("v", 7, 5, 6), value("vector", 7)])
+    model.graph.node.extend(
+        [
+            transpose("v", "a", 1, 2, 0),
+            oh.make_node("Add", ["a", "vector"], ["b"]),
+            transpose("b", "c", 2, 0, 1),
+            transpose("v", "d", 2, 1, 0),
+            oh.make_node("Fixed", ["c", "d"], ["g"], domain="my"),
+        ]
+    )
+    model.graph.output.append(value("g", 7, 5, 6))
+    result = _same_with_all_rounds(model, "onnx")
+    assert "Unsqueeze" in [node.op_type for node in result.model.graph.node]
+    assert answers[0] is False
 
 
 def test_extents_of_the_run_time_are_settled_where_no_more_is_known_of_them(answers: list[bool]):

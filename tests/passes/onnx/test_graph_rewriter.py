@@ -6,6 +6,9 @@ import numpy as np
 import onnx.helper as oh
 import pytest
 
+import layout_ir as li
+from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter
 from tests.passes.onnx.optimized import (
     check_optimized,
     initializer,
@@ -56,3 +59,62 @@ def test_a_transpose_that_stays_keeps_its_name():
     assert [(node.name, node.doc_string) for node in new.graph.node] == [("last", "what it is for")] or len(
         new.graph.node
     ) == 1
+
+
+@pytest.fixture
+def rewriters(monkeypatch: pytest.MonkeyPatch) -> list[GraphRewriter]:
+    """Those that `optimize_onnx` uses, in order."""
+    found: list[GraphRewriter] = []
+
+    class Noted(GraphRewriter):
+        def write(self) -> None:
+            found.append(self)
+            super().write()
+
+    monkeypatch.setattr(optimize_model, "GraphRewriter", Noted)
+    return found
+
+
+def _origins(rewriter: GraphRewriter) -> list[tuple[str, str | None]]:
+    """The operator of each node that was written, and of the node that it is."""
+    return [
+        (proto.op_type, None if origin is None else origin.op_type)
+        for proto, origin in zip(rewriter.out.nodes, rewriter.origins, strict=True)
+    ]
+
+
+def test_a_node_is_itself_between_what_it_needs_and_what_orders_its_result(rewriters: list[GraphRewriter]):
+    nodes = [transpose("x", "a", 1, 2, 0), oh.make_node("Add", ["a", "v"], ["b"])]
+    nodes += [oh.make_node("Shape", ["b"], ["s"]), transpose("b", "y", 2, 0, 1)]
+    inputs = [value("x", 7, 5, 6), value("v", 7)]
+    model = model_of(nodes, inputs, [value("y", 7, 5, 6), value("s", 3, dtype=7)])
+    check_optimized(model)
+    assert _origins(rewriters[0]) == [
+        ("Unsqueeze", None),
+        ("Add", "Add"),
+        ("Shape", "Shape"),
+        ("Gather", None),
+    ]
+
+
+def test_nodes_on_values_that_nobody_moves_are_written_as_they_are(rewriters: list[GraphRewriter]):
+    nodes = [oh.make_node("Relu", ["x"], ["a"], name="first"), oh.make_node("Add", ["a", "w"], ["b"])]
+    nodes += [transpose("b", "c", 1, 0), oh.make_node("Neg", ["c"], ["d"]), transpose("d", "y", 1, 0)]
+    nodes += [oh.make_node("Mul", ["a", "w"], ["z"])]
+    model = model_of(
+        nodes, [value("x", 2, 3)], [value("y", 2, 3), value("z", 2, 3)], [initializer("w", np.ones((2, 3)))]
+    )
+    new = li.optimize_onnx(model).model.graph
+    kept = [node.op_type for node in rewriters[0].values.nodes if id(node) in rewriters[0].kept]
+    assert kept == ["Relu", "Add", "Mul"]
+    assert [new.node[k] for k in (0, 1, 3)] == [nodes[k] for k in (0, 1, 5)]
+    assert [tensor.name for tensor in new.initializer] == ["w"]
+
+
+def test_negative_a_node_on_a_value_that_is_moved_is_not_as_it_was(rewriters: list[GraphRewriter]):
+    # The Neg runs on the value that was transposed for it.
+    nodes = [oh.make_node("Relu", ["x"], ["a"]), transpose("a", "b", 1, 0)]
+    nodes += [oh.make_node("Neg", ["b"], ["c"]), transpose("c", "y", 1, 0)]
+    check_optimized(model_of(nodes, [value("x", 2, 3)], [value("y", 2, 3)]))
+    kept = [node.op_type for node in rewriters[0].values.nodes if id(node) in rewriters[0].kept]
+    assert kept == ["Relu"] and _origins(rewriters[0]) == [("Relu", "Relu"), ("Neg", "Neg")]

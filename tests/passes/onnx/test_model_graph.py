@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from layout_ir.passes.onnx.model_graph import (
     Node,
     bits_of,
     graphs_of_model,
-    has_same_shapes,
     rewritten_graph,
     transpose_perm,
 )
@@ -70,6 +68,27 @@ def test_fresh_names_are_in_no_graph_of_the_model():
         model_of(nodes, [value("x", 2), value("c", dtype=9)], [value("y", 2)]), None, {}, {}
     )
     assert [graphs[0].fresh("n"), graphs[1].fresh("n"), graphs[0].fresh("new")] == ["n_3", "n_4", "new"]
+
+
+def test_fresh_names_are_in_no_model_without_subgraphs():
+    nodes = [
+        oh.make_node("Neg", ["x"], ["n"], name="n_2"),
+        oh.make_node("Add", ["n", "w"], ["y"], name="sum"),
+    ]
+    model = model_of(nodes, [value("x", 2)], [value("y", 2)], [initializer("w", np.ones(2))])
+    names = ("n", "n", "x", "y", "w", "sum", "new")
+    graph = _graph(model)
+    assert graph.is_alone
+    assert [graph.fresh(n) for n in names] == ["n_3", "n_4", "x_2", "y_2", "w_2", "sum_2", "new"]
+
+
+def test_negative_a_graph_with_a_subgraph_in_a_foreign_node_is_not_alone():
+    inner = oh.make_graph([oh.make_node("Neg", ["x"], ["n"])], "g", [], [value("n", 2)])
+    node = oh.make_node("Own", ["c"], ["y"], domain="my", body=inner)
+    model = model_of([node], [value("x", 2), value("c", dtype=9)], [value("y", 2)])
+    graphs = graphs_of_model(model, None, {}, {})
+    assert [graph.is_alone for graph in graphs] == [False, False]
+    assert list(graphs[0].nodes[0].captures) == ["x"] and graphs[0].fresh("n") == "n_2"
 
 
 @pytest.mark.parametrize(
@@ -144,36 +163,6 @@ def test_graphs_that_are_released_need_no_garbage_collector():
         node = weakref.ref(graph.nodes[0])
         graph.release()
         assert node() is None
-
-
-def _reshaped(model: onnx.ModelProto, names: Sequence[str]) -> Graph:
-    """The graph of a model whose value `a` has the extents `names`."""
-    graph = _graph(model)
-    graph.set_shape("a", tuple(names), "x")
-    return graph
-
-
-@pytest.mark.parametrize(
-    ("had", "has", "same"),
-    [
-        (("n", 3), (3, "n"), True),
-        (("n", 3), (3, "m"), False),
-        (("n", 3), (3, 4), False),
-        ((4, "unk__0"), ("unk__7", 4), True),
-        (("n", "unk__0"), ("n", "unk__0"), False),
-        (("unk__0", "unk__0"), ("unk__1", "unk__2"), False),
-        (("unk__0", "unk__1"), ("unk__2", "unk__2"), False),
-        ((None, 3), (3, None), True),
-    ],
-)
-def test_the_same_is_known_of_a_value_in_another_order(had: Sequence[str], has: Sequence[str], same: bool):
-    model = model_of(
-        [oh.make_node("Relu", ["x"], ["a"]), oh.make_node("Relu", ["a"], ["y"])],
-        [value("x", "n", 3)],
-        [value("y", "n", 3)],
-    )
-    before, now = _reshaped(model, had), _reshaped(model, has)
-    assert has_same_shapes(now, before, {"x": ("x", (0, 1)), "a": ("a", (1, 0))}) == same
 
 
 def test_negative_initializers_that_callers_may_replace_are_no_constants_of_a_rewritten_graph():

@@ -12,6 +12,8 @@ import pytest
 
 import layout_ir as li
 from layout_ir.certificate.checking import verify
+from layout_ir.passes.onnx.consumers import consumer_named
+from layout_ir.passes.onnx.order_selection import costs_alike
 from tests.passes.onnx.optimized import (
     check_optimized,
     count_transposes,
@@ -122,3 +124,27 @@ def test_results_hold_with_their_proof():
     result = li.optimize_onnx(_model(steps, ends), certificate=True)
     assert result.certificate is not None
     assert verify(result.certificate).is_optimal
+
+
+_EXTENTS = (1, 2, "n", None)
+
+
+def test_values_that_are_alike_cost_the_same_to_reorder():
+    for name in ("onnx", "ort-cpu"):
+        consumer = consumer_named(name)
+        known: dict[object, list[int]] = {}
+        for shape, nbytes in product(product(_EXTENTS, repeat=3), (8, 1000, 2000, 5000)):
+            costs = [
+                consumer.reorder_cost(source, target, shape, nbytes)
+                for source in permutations(range(3))
+                for target in permutations(range(3))
+            ]
+            assert known.setdefault(costs_alike(consumer, shape, nbytes), costs) == costs
+        assert len(known) < 4 * 4**3
+
+
+def test_negative_values_with_dims_of_one_element_in_other_places_are_not_alike():
+    consumer = consumer_named("onnx")
+    keys = [costs_alike(consumer, shape, 4000) for shape in ((1, 5, 6), (5, 1, 6), (5, 6, 7))]
+    assert len(set(keys)) == 3
+    assert costs_alike(consumer, (5, 6, 7), 4000) != costs_alike(consumer, (5, 6, 7), 40_000)

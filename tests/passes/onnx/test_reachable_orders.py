@@ -15,7 +15,7 @@ from layout_ir.certificate.checking import verify
 from layout_ir.passes.onnx.consumers import consumer_named
 from layout_ir.passes.onnx.model_graph import Graph, Node, graphs_of_model
 from layout_ir.passes.onnx.node_models.node_option import NodeModel
-from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
+from layout_ir.passes.onnx.reachable_orders import OfferedOptions, OrderPropagation, ReachableOrders
 from tests.passes.onnx.operators import CASES
 from tests.passes.onnx.optimized import check_optimized, model_of, transpose, value
 from tests.passes.onnx.random_models import random_model
@@ -65,6 +65,75 @@ def test_a_node_of_which_another_one_differs_in_a_constant_has_options_of_its_ow
     reached = OrderPropagation(consumer_named("onnx")).reachable(_graph(model))
     options = {c.node.outputs[0]: len(c.offered.options) for c in reached.choices.values()}
     assert options["y_known"] > 1 == options["y_axes"]
+
+
+def _offered(model: onnx.ModelProto, target: str) -> dict[str, OfferedOptions]:
+    """The options of the nodes of a model, by the names of their first results."""
+    reached = OrderPropagation(consumer_named(target)).reachable(_graph(model))
+    return {c.node.outputs[0]: c.offered for c in reached.choices.values()}
+
+
+def test_elementwise_operators_on_values_of_the_same_ranks_have_their_options_in_common():
+    nodes = [oh.make_node("Relu", ["a"], ["y"]), oh.make_node("LeakyRelu", ["a"], ["z"], alpha=0.5)]
+    outputs = [value("y", 4, 2, 3), value("z", 4, 2, 3)]
+    found = _offered(model_of([transpose("x", "a", 2, 0, 1), *nodes], [value("x", 2, 3, 4)], outputs), "onnx")
+    assert found["y"] is found["z"] and len(found["y"].options) > 1
+
+
+def test_negative_a_product_with_a_constant_has_options_of_its_own():
+    # ONNX Runtime packs a constant on the right, which is to stay there.
+    products = [oh.make_node("MatMul", ["a", name], [f"y_{name}"]) for name in ("given", "known")]
+    inputs, outputs = (
+        [value("x", 2, 4, 3), value("given", 4, 5)],
+        [value(f"y_{n}", 2, 3, 5) for n in ("given", "known")],
+    )
+    constant = oh.make_tensor("known", onnx.TensorProto.FLOAT, [4, 5], [1.0] * 20)
+    found = _offered(
+        model_of([transpose("x", "a", 0, 2, 1), *products], inputs, outputs, [constant]), "ort-cpu"
+    )
+    known, given = ({option[:2] for option in found[f"y_{name}"].options} for name in ("known", "given"))
+    assert known < given
+
+
+def test_reshapes_that_join_the_same_dims_have_their_options_in_common():
+    nodes: list[onnx.NodeProto] = []
+    for k in range(2):
+        nodes += [
+            transpose(f"x{k}", f"a{k}", 2, 0, 1),
+            oh.make_node("Reshape", [f"a{k}", f"s{k}"], [f"y{k}"]),
+        ]
+    inputs, outputs = [value("x0", 2, 3, 4), value("x1", 5, 6, 7)], [value("y0", 4, 6), value("y1", 7, 30)]
+    shapes = [oh.make_tensor(f"s{k}", onnx.TensorProto.INT64, [2], [0, -1]) for k in range(2)]
+    found = _offered(model_of(nodes, inputs, outputs, shapes), "onnx")
+    assert found["y0"] is found["y1"] and len(found["y0"].options) > 1
+
+
+def test_negative_a_reshape_with_dims_of_one_element_has_options_of_its_own():
+    # Dim 1 of the first one may lie anywhere.
+    nodes: list[onnx.NodeProto] = []
+    for k in range(2):
+        nodes += [
+            transpose(f"x{k}", f"a{k}", 1, 0, 2),
+            oh.make_node("Reshape", [f"a{k}", f"s{k}"], [f"y{k}"]),
+        ]
+    inputs, outputs = [value("x0", 2, 1, 4), value("x1", 2, 3, 4)], [value("y0", 8), value("y1", 24)]
+    shapes = [oh.make_tensor(f"s{k}", onnx.TensorProto.INT64, [1], [-1]) for k in range(2)]
+    found = _offered(model_of(nodes, inputs, outputs, shapes), "onnx")
+    assert len(found["y0"].options) > 1 == len(found["y1"].options)
+
+
+def test_negative_a_larger_product_pays_more_for_a_flag():
+    nodes: list[onnx.NodeProto] = []
+    for k in range(2):
+        nodes += [transpose(f"x{k}", f"a{k}", 1, 0), oh.make_node("MatMul", [f"a{k}", f"w{k}"], [f"y{k}"])]
+    inputs, outputs = [value("x0", 8, 4), value("x1", 80, 40)], [value("y0", 4, 6), value("y1", 40, 60)]
+    weights = [
+        oh.make_tensor(f"w{k}", onnx.TensorProto.FLOAT, [m, n], [1.0] * (m * n))
+        for k, (m, n) in enumerate([(8, 6), (80, 60)])
+    ]
+    found = _offered(model_of(nodes, inputs, outputs, weights), "ort-cpu")
+    small, large = (max(option.cost for option in found[name].options) for name in ("y0", "y1"))
+    assert 0 < small < large
 
 
 def _einsum(orders: int) -> onnx.ModelProto:
