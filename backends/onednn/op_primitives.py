@@ -44,6 +44,7 @@ from layout_ir.backends.reference.tensor import same_box
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, dtype_of
 from layout_ir.dialects.nn.source_positions import nearest_positions, resize_positions, resize_scales
+from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array, widen
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.options.conv_kernels import activation
@@ -200,7 +201,7 @@ def _convolution(op: nn.ConvOp, values: Values) -> Candidates:
             yield _convolution_of(op, values, source)
 
 
-def _sources(op: nn.ConvOp | nn.ConvTransposeOp, values: Values) -> Iterator[Operand]:
+def _sources(op: nn.ConvOp | nn.ConvTransposeOp | nn.ResizeOp, values: Values) -> Iterator[Operand]:
     """The operand as it lies; where no kernel takes that beside the result, with it brought into the order of the
     result first, or into row-major order."""
     with suppress(Refused):
@@ -547,11 +548,11 @@ def _like_operand(op: Any, values: Values, result: Sequence[int] | None) -> Memo
     return values.descriptor(op.result, result, writes=True)
 
 
-def _resampling(op: nn.ResizeOp, values: Values) -> Candidates:
-    """Where the library's rule of coordinates gives the positions that the op asks for."""
-    x, y = values.layout(op.x).shape, values.layout(op.result).shape
+def resampled_by_library(op: nn.ResizeOp) -> bool:
+    """Whether the library reads the positions that the op asks for: it has one rule of coordinates."""
+    x, y = shape_of(op.x), shape_of(op.result)
     if not 3 <= len(x) <= 5 or x[:2] != y[:2]:
-        return
+        return False
     scales = resize_scales(x, op.sizes, op.scales)
     for extent, size, scale in zip(x[2:], y[2:], scales[2:], strict=True):
         wanted = resize_positions(size, extent, scale, op.coordinates)
@@ -560,11 +561,20 @@ def _resampling(op: nn.ResizeOp, values: Values) -> Candidates:
             wanted = nearest_positions(wanted, extent, op.nearest_mode)
             own = nearest_positions(own, extent, "round_prefer_ceil")
         if not np.allclose(wanted, own, rtol=0, atol=1e-6):
-            return
+            return False
+    return True
+
+
+def _resampling(op: nn.ResizeOp, values: Values) -> Candidates:
+    """Where the library's rule of coordinates gives the positions that the op asks for."""
+    if not resampled_by_library(op):
+        return
+    y = values.layout(op.result).shape
     algorithm = Algorithm.NEAREST if op.mode == "nearest" else Algorithm.LINEAR_RESAMPLING
-    source, target = values.descriptor(op.x), values.descriptor(op.result, writes=True)
-    request = Request("resampling_forward", (INFERENCE, algorithm, None, source, target))
-    yield OpPrimitive(request, {Argument.SRC: Operand(op.x, source)}, target, y)
+    target = values.descriptor(op.result, writes=True)
+    for source in _sources(op, values):
+        request = Request("resampling_forward", (INFERENCE, algorithm, None, source.descriptor, target))
+        yield OpPrimitive(request, {Argument.SRC: source}, target, y)
 
 
 # Normalizations and reductions ----------------------------------------------------------------------------------------

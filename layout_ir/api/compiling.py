@@ -23,6 +23,7 @@ from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
 from layout_ir.backends.onednn.channel_multipliers import split_channel_multipliers
+from layout_ir.backends.onednn.convolution_windows import shrink_windows
 from layout_ir.backends.onednn.dequantization import sink_dequantizations
 from layout_ir.backends.onednn.equal_ops import merge_equal_ops
 from layout_ir.backends.onednn.execution_plan import plan_execution
@@ -36,6 +37,7 @@ from layout_ir.backends.onednn.plan_steps import RunnablePlan
 from layout_ir.backends.onednn.prefix_sums import decompose_prefix_sums
 from layout_ir.backends.onednn.recognized_functions import recognize_functions
 from layout_ir.backends.onednn.reorder_sinking import sink_reorders
+from layout_ir.backends.onednn.resize_decomposition import decompose_resizes
 from layout_ir.backends.onednn.transposed_convolutions import replace_transposed_convolutions
 from layout_ir.backends.onednn.transposition_sinking import compose_transpositions, sink_transpositions
 from layout_ir.errors import LayoutError, public
@@ -88,8 +90,10 @@ def state_for_library(module: ModuleOp, function: FuncOp) -> None:
         sink_transpositions(module)
         fold_pads(module)
         replace_transposed_convolutions(module)
+        shrink_windows(module, library())
         split_channel_multipliers(module)
         decompose_prefix_sums(module)
+        decompose_resizes(module)
         sink_dequantizations(module)
         compose_transpositions(module)
         state_integer_options(module)

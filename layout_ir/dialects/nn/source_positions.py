@@ -67,3 +67,15 @@ def resize_scales(extents: Sequence[int], sizes: Sequence[int], scales: Sequence
     if scales or not sizes:
         return list(scales)
     return [size / extent if extent else math.inf for size, extent in zip(sizes, extents, strict=True)]
+
+
+def linear_matrix(size: int, extent: int, scale: float, coordinates: str) -> Array:
+    """The matrix, of `size` rows and `extent` columns, by which a dim of `extent` is resized linearly."""
+    position = resize_positions(size, extent, scale, coordinates)
+    first = np.minimum(np.floor(position).astype(np.int64), max(extent - 2, 0))
+    matrix = np.zeros((size, extent))
+    rows = np.arange(size)
+    matrix[rows, first] = 1 - (position - first)
+    if extent > 1:
+        matrix[rows, first + 1] = position - first
+    return matrix

@@ -169,6 +169,13 @@ def test_a_product_with_an_addend(constant: bool, attributes: dict[str, Any], ad
     compare(program.module(y), numbers(a), *([] if constant else [numbers(b, 1)]))
 
 
+def test_a_picture_in_blocks_whose_pads_are_undefined_is_resized():
+    program = Program((1, 21, 6, 5))
+    x = program.argument(0, "(n, c, h, w) : [n, c, h, w, c:16]")
+    y = program.add(nn.ResizeOp, x, sizes=(1, 21, 12, 15), mode="linear", format="nChw16c")
+    compare(program.module(y), numbers((1, 21, 6, 5)))
+
+
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("attributes", [{}, {"trans_a": True}, {"trans_b": True, "alpha": 0.5}])
 @pytest.mark.parametrize("addend", [None, (6,), (5, 1), (5, 6), ()])

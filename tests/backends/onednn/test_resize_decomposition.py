@@ -1,4 +1,4 @@
-"""Cubic resizing, beside ONNX Runtime."""
+"""Cubic and linear resizing, beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from tests.backends.onednn.test_node_decomposition import opaque_nodes
 pytestmark = needs_library
 
 
-def resized(shape: tuple[int, ...], extents: dict[str, Any], **attributes: Any) -> tuple[Any, dict[str, Any]]:
+def resized(
+    shape: tuple[int, ...], extents: dict[str, Any], mode: str = "cubic", **attributes: Any
+) -> tuple[Any, dict[str, Any]]:
     inputs = {"x": numbers(shape)}
     names = ("x", "", "scales") if "scales" in extents else ("x", "", "", "sizes")
-    return model([node("Resize", names, "y", mode="cubic", **attributes)], inputs, extents, "y"), inputs
+    return model([node("Resize", names, "y", mode=mode, **attributes)], inputs, extents, "y"), inputs
 
 
 @pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
@@ -32,10 +34,32 @@ def resized(shape: tuple[int, ...], extents: dict[str, Any], **attributes: Any) 
     ],
 )
 def test_a_picture(coordinates: str, exclude: int, extents: dict[str, Any]):
-    attributes = {"coordinate_transformation_mode": coordinates, "exclude_outside": exclude}
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": coordinates, "exclude_outside": exclude}
     made, inputs = resized((1, 3, 13, 11), extents, cubic_coeff_a=-0.5, **attributes)
     assert not opaque_nodes(made)
     compare(made, inputs)
+
+
+@pytest.mark.parametrize("coordinates", ["align_corners", "asymmetric"])
+@pytest.mark.parametrize(
+    "extents",
+    [
+        {"sizes": np.array([1, 3, 26, 9])},
+        {"sizes": np.array([1, 3, 1, 24])},
+        {"scales": np.array([1, 1, 1.7, 0.6], np.float32)},
+    ],
+)
+def test_a_picture_between_its_corners(coordinates: str, extents: dict[str, Any]):
+    attributes = {"coordinate_transformation_mode": coordinates}
+    made, inputs = resized((1, 3, 13, 11), extents, "linear", **attributes)
+    executable = compare(made, inputs)
+    assert "nn.resize" not in [op for time in executable.profile(inputs) for op in time.ops]
+
+
+def test_negative_what_the_library_resamples_stays_with_it():
+    made, inputs = resized((1, 3, 13, 11), {"sizes": np.array([1, 3, 26, 22])}, "linear")
+    executable = compare(made, inputs)
+    assert [time.ops for time in executable.profile(inputs) if "nn.resize" in time.ops] == [("nn.resize",)]
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,10 @@ def test_a_dim_is_resized(coordinates: str, extent: int, size: int, a: float, ex
     x = np.random.default_rng(0).uniform(-1, 1, extent)
     matrix = cubic_matrix(size, extent, size / extent, coordinates, a, exclude)
     assert matrix.shape == (size, extent)
-    np.testing.assert_allclose(
-        matrix @ x, theirs(x, size, coordinates, a, exclude), atol=1e-5
-    )  # whose positions are f32
+    # A result of one element stands for the first there, says the standard; the package takes another position.
+    known = "asymmetric" if coordinates == "pytorch_half_pixel" and size == 1 else coordinates
+    # Its positions are in single precision.
+    np.testing.assert_allclose(matrix @ x, theirs(x, size, known, a, exclude), atol=1e-5)
 
 
 def test_each_result_is_an_average():

@@ -1,0 +1,128 @@
+"""Convolutions whose windows reach far beyond the operand, as those with large dilations do on small pictures.
+
+* Weights that meet nothing but pads are left out: a window of 3x3 with dilations of 12 on 8x8 pixels reads one.
+* Where the library has no kernel for that many pads, those of the last dim become elements of the operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from layout_ir.backends.onednn.library import Library, Refused, dims
+from layout_ir.backends.onednn.memory_descriptors import any_format, tagged
+from layout_ir.backends.onednn.primitives import INFERENCE, Algorithm, PrimitiveDescriptor, Request
+from layout_ir.backends.reference.semantics import literal_array
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import AnyAttr, dtype_of, is_any, with_format
+from layout_ir.dialects.nn.constant import literal
+from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
+from layout_ir.elements.numpy_types import Array
+
+_MANY = 8
+"""Pads of a dim up to which all kernels take them. Of oneDNN 3.2's, those by `jit` compute up to 28 results of a row at
+once, and take no more pads than that."""
+
+
+def shrink_windows(module: ModuleOp, library: Library) -> None:
+    """Replaces, in place, convolutions of f32 with constant weights and open layouts."""
+    for op in list(module.walk()):
+        if isinstance(op, nn.ConvOp) and is_any(op.result.type) and dtype_of(op.x.type) == "f32":
+            if any(op.pads) and isinstance(op.w.owner, nn.ConstantOp):
+                op = _without_idle_weights(op, op.w.owner)
+            _with_padded_operand(op, library)
+
+
+def _without_idle_weights(op: nn.ConvOp, weights: nn.ConstantOp) -> nn.ConvOp:
+    """The convolution that computes the same without the weights that meet pads alone, or `op`."""
+    rank = len(op.strides)
+    extents, results, window = shape_of(op.x)[2:], shape_of(op.result)[2:], shape_of(op.w)[2:]
+    begins, ends = list(op.pads[:rank]), list(op.pads[rank:])
+    kept = [slice(None), slice(None)]
+    for d in range(rank):
+        used = _used(extents[d], results[d], window[d], op.strides[d], begins[d], op.dilations[d])
+        first, last = (int(used[0]), int(used[-1])) if len(used) else (0, window[d] - 1)
+        before, behind = first * op.dilations[d], (window[d] - 1 - last) * op.dilations[d]
+        if before > begins[d] or behind > ends[d]:
+            first, last, before, behind = 0, window[d] - 1, 0, 0
+        begins[d] -= before
+        ends[d] -= behind
+        kept.append(slice(first, last + 1))
+    if (*begins, *ends) == tuple(op.pads):
+        return op
+    build = Builder(InsertPoint.before(op))
+    elements = np.broadcast_to(literal_array(weights), shape_of(op.w))[tuple(kept)]
+    type = TensorType(tensor_type(op.w).element_type, elements.shape)
+    data = literal(type, np.ascontiguousarray(elements, "<f4").tobytes())
+    constant = build.insert(nn.ConstantOp(data, with_format(type, AnyAttr())))
+    constant.location = weights.location
+    return _replace(op, build, op.x, constant.result, (*begins, *ends))
+
+
+def _used(extent: int, result: int, window: int, stride: int, begin: int, dilation: int) -> Array:
+    """The weights of a dim that meet an element for some element of the result."""
+    places = np.arange(result)[:, None] * stride - begin + np.arange(window) * dilation
+    return np.flatnonzero(np.any((places >= 0) & (places < extent), axis=0))
+
+
+def _with_padded_operand(op: nn.ConvOp, library: Library) -> None:
+    """Has the operand hold the pads of the last dim where only then blocks of channels have a kernel, or any format."""
+    rank = len(op.strides)
+    pads = list(op.pads)
+    begin, end = pads[rank - 1], pads[-1]
+    shape = list(shape_of(op.x))
+    if max(begin, end) < _MANY or not all(shape):
+        return
+    known = _formats_with_kernels(op, library, shape, pads)
+    shape[-1] += begin + end
+    pads[rank - 1] = pads[-1] = 0
+    possible = _formats_with_kernels(op, library, shape, pads)
+    if not possible or possible[-1] in known:
+        return
+    build = Builder(InsertPoint.before(op))
+    zeros = [0] * (len(shape) - 1)
+    padded = build.insert(nn.PadOp(op.x, pads=(*zeros, begin, *zeros, end)))
+    padded.location = op.location
+    value = Rewriter.replace_value_with_new_type(padded.result, with_format(padded.result.type, AnyAttr()))
+    _replace(op, build, value, op.w, pads)
+
+
+def _formats_with_kernels(
+    op: nn.ConvOp, library: Library, shape: Sequence[int], pads: Sequence[int]
+) -> list[str]:
+    """In which formats the library convolves an operand of this shape by more than its reference, or products over
+    unrolled windows, those of the largest blocks last."""
+    rank = len(op.strides)
+    weights = shape_of(op.w)
+    if op.group > 1:
+        weights = (op.group, weights[0] // op.group, *weights[1:])
+    windows = (dims(op.strides), dims(d - 1 for d in op.dilations), dims(pads[:rank]), dims(pads[rank:]))
+    spatial = "cde"[:rank]
+    found = list[str]()
+    for tag in (f"a{spatial}b", f"aB{spatial}8b", f"aB{spatial}16b"):
+        with suppress(Refused):
+            x, y = tagged(library, shape, tag), tagged(library, shape_of(op.result), tag)
+            tensors = (x, any_format(library, weights), None, y)
+            request = Request(
+                "convolution_forward", (INFERENCE, Algorithm.CONVOLUTION, *tensors, *windows), (windows,)
+            )
+            kernel = PrimitiveDescriptor(library, request)
+            if not kernel.is_slow and "gemm" not in kernel.implementation:
+                found.append(tag)
+    return found
+
+
+def _replace(op: nn.ConvOp, build: Builder, x: SSAValue, w: SSAValue, pads: Sequence[int]) -> nn.ConvOp:
+    attributes = {name: getattr(op, name) for name in op.__fields__} | {"pads": tuple(pads)}
+    operands = (x, w) if op.b is None else (x, w, op.b)
+    made = build.insert(nn.ConvOp(*operands, result_type=tensor_type(op.result), **attributes))
+    made.location = op.location
+    op.result.replace_all_uses_with(made.result)
+    Rewriter.erase_op(op)
+    return made
