@@ -115,8 +115,8 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
 def _own_operators() -> list[Any]:
     """Operators in place of those of the onnx package that fail on what the standard allows."""
     from onnx.reference.op_run import OpRun
-    from onnx.reference.ops.op_grid_sample import GridSample as NewGridSample
 
+    from layout_ir.backends.reference.grid_sample import grid_sample
     from layout_ir.frontends.onnx.index_folding import (
         gathered_elements,
         gathered_nd,
@@ -156,22 +156,21 @@ def _own_operators() -> list[Any]:
         ) -> tuple[Array]:
             return (scattered_nd(data, indices, updates, reduction or "none"),)
 
-    class GridSample(NewGridSample):
-        """With the names that modes have before opset 20, too."""
+    class GridSample(OpRun):
+        """The same, in all versions of the operator."""
 
         op_domain = ""
 
-        def _run(  # pyright: ignore[reportIncompatibleMethodOverride]
+        def _run(
             self,
-            X: Any,
-            grid: Any,
-            mode: Any = None,
-            padding_mode: Any = None,
-            align_corners: Any = None,
-        ) -> Any:
-            new = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-            run: Any = NewGridSample._run  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            return run(self, X, grid, mode=new, padding_mode=padding_mode, align_corners=align_corners)
+            x: Array,
+            grid: Array,
+            mode: str | None = None,
+            padding_mode: str | None = None,
+            align_corners: int | None = None,
+        ) -> tuple[Array]:
+            made = grid_sample(x, grid, mode or "linear", padding_mode or "zeros", bool(align_corners))
+            return (made,)
 
     return [GatherElements, GatherND, GridSample, ScatterElements, ScatterND]
 
