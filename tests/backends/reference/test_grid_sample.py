@@ -29,11 +29,12 @@ def theirs(x: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize("shape", [(2, 3, 5, 4), (1, 2, 1, 6), (2, 2, 3, 4, 5)])
 def test_positions_inside_and_outside(mode: str, padding: str, align: bool, shape: tuple[int, ...]):
-    if mode == "cubic" and len(shape) > 4:
+    batch, _, *spatial = shape
+    if mode == "cubic" and len(spatial) > 2:
         pytest.skip("cubic interpolation is of pictures")
     random = np.random.default_rng(0)
     x = random.uniform(-1, 1, shape).astype(np.float32)
-    where = [shape[0], *[3] * (len(shape) - 3), 7, len(shape) - 2]
+    where = [batch, *[3] * (len(spatial) - 1), 7, len(spatial)]
     grid = random.uniform(-1.8, 1.8, where).astype(np.float32)
     wanted = theirs(x, grid, mode, padding, align)
     np.testing.assert_allclose(grid_sample(x, grid, mode, padding, align), wanted, atol=2e-5)
