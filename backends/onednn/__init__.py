@@ -3,7 +3,14 @@
 library              the installed library, bound by ctypes: engine, streams, threads
 memory_descriptors   layouts as its memory descriptors
 primitives           primitive descriptors, their post-ops, and what they ask for
-node_decomposition   opaque nodes -> ops
+opaque_node          an opaque node that becomes ops, and what it is made of
+inserted_ops         ops in front of another, to compute what it computes
+node_decomposition   opaque nodes -> ops, with
+  scatter_decomposition, gather_decomposition, resize_decomposition, recurrent_decomposition
+prefix_sums          prefix sums -> sums of shifted tensors
+transposed_convolutions with strides of 1 -> convolutions
+channel_multipliers  convolutions with several output channels per channel -> depthwise ones
+convolution_windows  windows far beyond the operand -> smaller ones
 half_floats          f16 and bf16 -> f32, where the library has no kernels for them
 equal_ops            equal ops on equal operands -> one
 gather_views         gathers by one index -> slices

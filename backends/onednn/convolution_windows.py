@@ -10,19 +10,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
-from xdsl.builder import Builder
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
 
+from layout_ir.backends.onednn.inserted_ops import InsertedOps, elements_of
 from layout_ir.backends.onednn.library import Library, Refused, dims
 from layout_ir.backends.onednn.memory_descriptors import any_format, tagged
 from layout_ir.backends.onednn.primitives import INFERENCE, Algorithm, PrimitiveDescriptor, Request
-from layout_ir.backends.reference.semantics import literal_array
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import AnyAttr, dtype_of, is_any, with_format
-from layout_ir.dialects.nn.constant import literal
-from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
+from layout_ir.dialects.layout import dtype_of, is_any
+from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
 
 _MANY = 8
@@ -34,12 +31,13 @@ def shrink_windows(module: ModuleOp, library: Library) -> None:
     """Replaces, in place, convolutions of f32 with constant weights and open layouts."""
     for op in list(module.walk()):
         if isinstance(op, nn.ConvOp) and is_any(op.result.type) and dtype_of(op.x.type) == "f32":
-            if any(op.pads) and isinstance(op.w.owner, nn.ConstantOp):
-                op = _without_idle_weights(op, op.w.owner)
+            weights = elements_of(op.w)
+            if any(op.pads) and weights is not None:
+                op = _without_idle_weights(op, weights)
             _with_padded_operand(op, library)
 
 
-def _without_idle_weights(op: nn.ConvOp, weights: nn.ConstantOp) -> nn.ConvOp:
+def _without_idle_weights(op: nn.ConvOp, weights: Array) -> nn.ConvOp:
     """The convolution that computes the same without the weights that meet pads alone, or `op`."""
     rank = len(op.strides)
     extents, results, window = shape_of(op.x)[2:], shape_of(op.result)[2:], shape_of(op.w)[2:]
@@ -56,13 +54,8 @@ def _without_idle_weights(op: nn.ConvOp, weights: nn.ConstantOp) -> nn.ConvOp:
         kept.append(slice(first, last + 1))
     if (*begins, *ends) == tuple(op.pads):
         return op
-    build = Builder(InsertPoint.before(op))
-    elements = np.broadcast_to(literal_array(weights), shape_of(op.w))[tuple(kept)]
-    type = TensorType(tensor_type(op.w).element_type, elements.shape)
-    data = literal(type, np.ascontiguousarray(elements, "<f4").tobytes())
-    constant = build.insert(nn.ConstantOp(data, with_format(type, AnyAttr())))
-    constant.location = weights.location
-    return _replace(op, build, op.x, constant.result, (*begins, *ends))
+    ops = InsertedOps(op)
+    return _replaced(op, ops, op.x, ops.constant(weights[tuple(kept)]), (*begins, *ends))
 
 
 def _used(extent: int, result: int, window: int, stride: int, begin: int, dilation: int) -> Array:
@@ -85,12 +78,9 @@ def _with_padded_operand(op: nn.ConvOp, library: Library) -> None:
     possible = _formats_with_kernels(op, library, shape, pads)
     if not possible or possible[-1] in known:
         return
-    build = Builder(InsertPoint.before(op))
     zeros = [0] * (len(shape) - 1)
-    padded = build.insert(nn.PadOp(op.x, pads=(*zeros, begin, *zeros, end)))
-    padded.location = op.location
-    value = Rewriter.replace_value_with_new_type(padded.result, with_format(padded.result.type, AnyAttr()))
-    _replace(op, build, value, op.w, pads)
+    ops = InsertedOps(op)
+    _replaced(op, ops, ops.apply(nn.PadOp, op.x, pads=(*zeros, begin, *zeros, end)), op.w, pads)
 
 
 def _formats_with_kernels(
@@ -118,11 +108,10 @@ def _formats_with_kernels(
     return found
 
 
-def _replace(op: nn.ConvOp, build: Builder, x: SSAValue, w: SSAValue, pads: Sequence[int]) -> nn.ConvOp:
+def _replaced(op: nn.ConvOp, ops: InsertedOps, x: SSAValue, w: SSAValue, pads: Sequence[int]) -> nn.ConvOp:
+    """The convolution of x with w, in place of `op`."""
     attributes = {name: getattr(op, name) for name in op.__fields__} | {"pads": tuple(pads)}
-    operands = (x, w) if op.b is None else (x, w, op.b)
-    made = build.insert(nn.ConvOp(*operands, result_type=tensor_type(op.result), **attributes))
-    made.location = op.location
-    op.result.replace_all_uses_with(made.result)
-    Rewriter.erase_op(op)
-    return made
+    result = ops.apply(nn.ConvOp, x, w, op.b, **attributes)
+    ops.replace(result)
+    assert isinstance(result.owner, nn.ConvOp)
+    return result.owner

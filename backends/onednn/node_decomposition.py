@@ -30,7 +30,8 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.backends.onednn.gather_decomposition import gathered_elements, pictures_of_patches
-from layout_ir.backends.onednn.opaque_node import OpaqueNode, Unsupported, elements_of, integers_of
+from layout_ir.backends.onednn.inserted_ops import elements_of
+from layout_ir.backends.onednn.opaque_node import OpaqueNode, Unsupported, integers_of
 from layout_ir.backends.onednn.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.resize_decomposition import resized
 from layout_ir.backends.onednn.scatter_decomposition import scattered
@@ -52,7 +53,7 @@ def decompose_nodes(module: ModuleOp) -> None:
     """Replaces, in place, the opaque nodes of `module` for which there are ops."""
     for op in list(module.walk()):
         decompose = _DECOMPOSITIONS.get(op.title) if isinstance(op, nn.OpaqueOp) else None
-        if decompose is None or not isinstance(op, nn.OpaqueOp):
+        if decompose is None or not isinstance(op, nn.OpaqueOp) or not op.results:
             continue
         node = OpaqueNode(op)
         try:

@@ -1,30 +1,25 @@
-"""An opaque ONNX node that becomes ops in front of it: its inputs and attributes, and how ops are inserted."""
+"""An opaque ONNX node that becomes ops: its inputs and attributes, and conversions to and from real numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from xdsl.builder import Builder
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     FloatAttr,
     IntegerAttr,
-    NoneAttr,
     TensorType,
     f64,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import Attribute, SSAValue
 
-from layout_ir.backends.reference.semantics import literal_array
+from layout_ir.backends.onednn.inserted_ops import InsertedOps, elements_of
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import AnyAttr, ReorderOp, attribute_of, dtype_of, is_any, with_format
-from layout_ir.dialects.nn.constant import literal
+from layout_ir.dialects.layout import ReorderOp, attribute_of, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of
-from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.elements.numpy_types import Array
 
 _INTEGERS = ("i8", "ui8", "i16", "ui16", "i32")
 """Element types of quantized tensors that are converted; floats of 8 bits saturate in ways of their own."""
@@ -34,24 +29,17 @@ class Unsupported(Exception):
     """The node is used in a way that stays opaque."""
 
 
-class OpaqueNode:
-    """An opaque node whose ops are inserted in front of it."""
+class OpaqueNode(InsertedOps):
+    """An opaque node, which has a result, and the ops that are inserted in front of it."""
 
     def __init__(self, op: nn.OpaqueOp) -> None:
+        super().__init__(op)
         self.op = op
         if op.captures.data:
             self.inputs: list[SSAValue | None] = []
         else:
             given = iter(op.operands)
             self.inputs = [next(given) if there else None for there in op.given_inputs]
-        self._made: list[Operation] = []
-        self._builder = Builder(InsertPoint.before(op))
-        self._encoding = AnyAttr() if is_any(op.results[0].type) else NoneAttr()
-
-    def take_back(self) -> None:
-        """Erases what was inserted."""
-        for made in reversed(self._made):
-            Rewriter.erase_op(made)
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """A number, text or list among the attributes of the node."""
@@ -77,28 +65,6 @@ class OpaqueNode:
         if found is None:
             raise Unsupported
         return found
-
-    def constant(self, values: Array, dtype: str = "f32") -> SSAValue:
-        """A constant with elements of `dtype`."""
-        type = TensorType(attribute_of(dtype), values.shape)
-        data = literal(type, np.asarray(values, storage(dtype)).tobytes())
-        return self.insert(nn.ConstantOp(data, with_format(type, self._encoding)))
-
-    def apply(self, op: type[nn.NNOp], *operands: SSAValue | None, **attributes: Any) -> SSAValue:
-        """The result of an op on those operands that are given."""
-        return self.insert(op(*(x for x in operands if x is not None), **attributes))
-
-    def insert(self, op: Operation) -> SSAValue:
-        """The one result of `op`, which is inserted."""
-        op.location = self.op.location
-        result = op.results[0]
-        wanted = with_format(result.type, self._encoding)
-        if result.type != wanted:
-            result = Rewriter.replace_value_with_new_type(result, wanted)
-        op.verify_()
-        self._builder.insert(op)
-        self._made.append(op)
-        return result
 
     # Quantization -----------------------------------------------------------------------------------------------
 
@@ -144,14 +110,6 @@ class OpaqueNode:
             properties["dim"] = IntegerAttr(dim, i64)
         type = TensorType(attribute_of(dtype), shape_of(value), self._encoding)
         return self.insert(ReorderOp.create(operands=[value], result_types=[type], properties=properties))
-
-
-def elements_of(value: SSAValue) -> Array | None:
-    """The elements of a constant in their shape; None for what is computed."""
-    op = value.owner
-    if not isinstance(op, nn.ConstantOp):
-        return None
-    return np.broadcast_to(literal_array(op), shape_of(value))
 
 
 def integers_of(value: SSAValue) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import SSAValue
 
-from layout_ir.backends.onednn.opaque_node import OpaqueNode, Unsupported, elements_of
+from layout_ir.backends.onednn.inserted_ops import elements_of
+from layout_ir.backends.onednn.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type

@@ -6,19 +6,16 @@ linear interpolation between corners (`align_corners`), are left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-import numpy as np
-from xdsl.builder import Builder
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32
-from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
+from layout_ir.backends.onednn.inserted_ops import InsertedOps
 from layout_ir.backends.onednn.op_primitives import resampled_by_library
 from layout_ir.backends.onednn.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import AnyAttr, PermuteOp, dtype_of, is_any, with_format
-from layout_ir.dialects.nn.constant import literal
+from layout_ir.dialects.layout import PermuteOp, dtype_of, is_any
 from layout_ir.dialects.nn.source_positions import linear_matrix, resize_scales
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
@@ -33,7 +30,7 @@ def resized(node: OpaqueNode) -> SSAValue:
     matrices = cubic_matrices(shape_of(value), node.constant_input(2), node.constant_input(3), node.attribute)
     if not matrices:
         raise Unsupported
-    return _multiplied(value, matrices, node.constant, node.insert)
+    return _multiplied(node, value, matrices)
 
 
 def decompose_resizes(module: ModuleOp) -> None:
@@ -56,45 +53,21 @@ def decompose_resizes(module: ModuleOp) -> None:
             if y[dim] != x[dim] or scales[dim] != 1
         }
         if matrices:
-            made = _Inserter(op)
-            op.result.replace_all_uses_with(_multiplied(op.x, matrices, made.constant, made.insert))
-            Rewriter.erase_op(op)
+            ops = InsertedOps(op)
+            ops.replace(_multiplied(ops, op.x, matrices))
 
 
-class _Inserter:
-    """Ops of open layouts in front of another, which they stand for."""
-
-    def __init__(self, op: Operation) -> None:
-        self._location = op.location
-        self._build = Builder(InsertPoint.before(op))
-
-    def insert(self, op: Operation) -> SSAValue:
-        op.location = self._location
-        result = self._build.insert(op).results[0]
-        return Rewriter.replace_value_with_new_type(result, with_format(result.type, AnyAttr()))
-
-    def constant(self, values: Array) -> SSAValue:
-        type = TensorType(f32, values.shape)
-        data = literal(type, np.ascontiguousarray(values, "<f4").tobytes())
-        return self.insert(nn.ConstantOp(data, with_format(type, AnyAttr())))
-
-
-def _multiplied(
-    value: SSAValue,
-    matrices: Mapping[int, Array],
-    constant: Callable[[Array], SSAValue],
-    insert: Callable[[Operation], SSAValue],
-) -> SSAValue:
+def _multiplied(ops: InsertedOps, value: SSAValue, matrices: Mapping[int, Array]) -> SSAValue:
     """`value` with each of these dims multiplied by its matrix."""
     rank = len(shape_of(value))
     for dim, matrix in matrices.items():
         if dim == rank - 2:
-            value = insert(nn.MatmulOp(constant(matrix), value))
+            value = ops.apply(nn.MatmulOp, ops.constant(matrix), value)
             continue
         # The dim is exchanged with the last one, the columns of the product.
         order = [*range(rank)]
         order[dim], order[-1] = order[-1], order[dim]
-        moved = value if dim == rank - 1 else insert(PermuteOp(value, order))
-        product = insert(nn.MatmulOp(moved, constant(matrix.T)))
-        value = product if dim == rank - 1 else insert(PermuteOp(product, order))
+        moved = value if dim == rank - 1 else ops.insert(PermuteOp(value, order))
+        product = ops.apply(nn.MatmulOp, moved, ops.constant(matrix.T))
+        value = product if dim == rank - 1 else ops.insert(PermuteOp(product, order))
     return value

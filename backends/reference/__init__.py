@@ -3,6 +3,7 @@
 tensor.py                  a value at run time: a buffer and its layout
 operands.py                how ops read their operands, pads included
 array_ops.py               matrix products, normalizations and moves of elements on plain arrays
+grid_sample.py             sampling at computed positions
 window_ops.py              convolution and pooling on plain arrays
 conversions.py             reorders between element types
 semantics.py               the table from op of `layout` and `nn` to its function

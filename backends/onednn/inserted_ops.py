@@ -1,0 +1,71 @@
+"""Ops that are inserted in front of another, to compute what it computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import NoneAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from layout_ir.backends.reference.semantics import literal_array
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import AnyAttr, attribute_of, is_any, with_format
+from layout_ir.dialects.nn.constant import literal
+from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.elements.numpy_types import Array, storage
+
+
+class InsertedOps:
+    """Ops at the place of `op`, which has a result: of its location, their layouts as open as that of the result."""
+
+    def __init__(self, op: Operation) -> None:
+        self._op = op
+        self._made: list[Operation] = []
+        self._builder = Builder(InsertPoint.before(op))
+        self._encoding = AnyAttr() if is_any(op.results[0].type) else NoneAttr()
+
+    def insert(self, op: Operation) -> SSAValue:
+        """The one result of `op`, which is inserted."""
+        op.location = self._op.location
+        result = op.results[0]
+        wanted = with_format(result.type, self._encoding)
+        if result.type != wanted:
+            result = Rewriter.replace_value_with_new_type(result, wanted)
+        op.verify_()
+        self._builder.insert(op)
+        self._made.append(op)
+        return result
+
+    def apply(self, op: type[nn.NNOp], *operands: SSAValue | None, **attributes: Any) -> SSAValue:
+        """The result of an op on those operands that are given."""
+        return self.insert(op(*(x for x in operands if x is not None), **attributes))
+
+    def constant(self, values: Array, dtype: str = "f32") -> SSAValue:
+        """A constant with elements of `dtype`."""
+        type = TensorType(attribute_of(dtype), values.shape)
+        data = literal(type, np.ascontiguousarray(values, storage(dtype)).tobytes())
+        return self.insert(nn.ConstantOp(data, with_format(type, self._encoding)))
+
+    def replace(self, result: SSAValue) -> None:
+        """Puts `result` in place of the one result of the op, which is erased."""
+        (old,) = self._op.results
+        if result.type != old.type:
+            result = Rewriter.replace_value_with_new_type(result, old.type)
+        old.replace_all_uses_with(result)
+        Rewriter.erase_op(self._op)
+
+    def take_back(self) -> None:
+        """Erases what was inserted."""
+        for made in reversed(self._made):
+            Rewriter.erase_op(made)
+
+
+def elements_of(value: SSAValue) -> Array | None:
+    """The elements of a constant in their shape; None for what is computed."""
+    op = value.owner
+    if not isinstance(op, nn.ConstantOp):
+        return None
+    return np.broadcast_to(literal_array(op), shape_of(value))
