@@ -21,7 +21,7 @@ def gathered_elements(node: OpaqueNode) -> SSAValue:
     """The element at each index along an axis, at the same place of all other dims."""
     data, indices = node.input(0), node.input(1)
     shape, places = shape_of(data), shape_of(indices)
-    if dtype_of(indices.type) != "i64" or len(shape) != len(places) or not prod(shape):
+    if dtype_of(indices.type) != "i64" or len(shape) != len(places) or not shape or not prod(shape):
         raise Unsupported
     axis = int(node.attribute("axis", 0)) % len(shape)
     if any(places[dim] > shape[dim] for dim in range(len(shape)) if dim != axis):
@@ -56,7 +56,9 @@ def pictures_of_patches(node: OpaqueNode) -> SSAValue:
         and not any(node.attribute("pads", ()))
         and set(node.attribute("dilations", (1,))) == {1}
     )
-    if not plain or len(window) != rank or any(size % step for size, step in zip(sizes, window, strict=True)):
+    if not plain or not all(window) or len(shape_of(columns)) != 3:
+        raise Unsupported
+    if any(size % step for size, step in zip(sizes, window, strict=True)):
         raise Unsupported
     counts = tuple(size // step for size, step in zip(sizes, window, strict=True))
     batch, rows, patches = shape_of(columns)

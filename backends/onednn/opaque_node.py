@@ -42,8 +42,11 @@ class OpaqueNode(InsertedOps):
             self.inputs = [next(given) if there else None for there in op.given_inputs]
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """A number, text or list among the attributes of the node."""
-        return self.op.node_attribute(name, default)
+        """A number, text or list among the attributes of the node, of the type of its default where it has one."""
+        found = self.op.node_attribute(name, default)
+        if default is not None and type(found) is not type(default):
+            raise Unsupported
+        return found
 
     def input(self, number: int) -> SSAValue:
         """Input `number`, which the node must have."""

@@ -28,8 +28,11 @@ def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
     given = iter(op.results)
     results = [next(given) if there else None for there in op.given_outputs]
     used = [value is not None and bool(list(value.uses)) for value in results] + [False, False]
-    steps, batch, _ = shape_of(node.input(0))
     size = node.attribute("hidden_size", 0)
+    x, r = shape_of(node.input(0)), shape_of(node.input(2))
+    if len(x) != 3 or len(r) != 3 or (r[0], r[2]) != (len(directions), size):
+        raise Unsupported
+    steps, batch, _ = x
     is_primitive = not used[1] and (len(directions) == 1 or batch == 1)
     if is_primitive or used[2] or not directions or node.attribute("layout", 0):
         raise Unsupported

@@ -22,9 +22,11 @@ def scattered(node: OpaqueNode) -> SSAValue:
     """The data of a ScatterND node with its updates in their places."""
     data, indices, updates = node.input(0), node.constant_input(1), node.input(2)
     shape = shape_of(data)
-    if indices is None or node.attribute("reduction", "none") != "none":
+    if indices is None or not indices.ndim or node.attribute("reduction", "none") != "none":
         raise Unsupported
     length = indices.shape[-1]
+    if not 1 <= length <= len(shape) or indices.dtype.kind != "i":
+        raise Unsupported
     slice_shape = shape[length:]
     if shape_of(updates) != (*indices.shape[:-1], *slice_shape):
         raise Unsupported

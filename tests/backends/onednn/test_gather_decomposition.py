@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import layout_ir as li
 from tests.backends.onednn.quantized_models import compare, model, node
 from tests.backends.onednn.small_programs import needs_library, numbers
 from tests.backends.onednn.test_node_decomposition import opaque_nodes
@@ -57,3 +58,15 @@ def test_patches_side_by_side(window: tuple[int, ...], image: tuple[int, ...]):
 def test_negative_patches_that_overlap_stay_opaque(attributes: dict[str, Any]):
     made, _ = patches((2, 2), (6, 6), **attributes)
     assert opaque_nodes(made) == ["Col2Im"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [("4x5x", '"first"'), ("4x5x", "array<i64: 1>"), ("", "0 : i64"), ("0x5x", "0 : i64")]
+)
+def test_negative_attributes_and_shapes_of_no_gather(shape: str, axis: str):
+    data, places = f"tensor<{shape}f32>", f"tensor<{shape}i64>"
+    program = f"""func.func @main(%x: {data}, %i: {places}) -> {data} {{
+      %y = nn.opaque "GatherElements" opset 18 (%x, %i) {{axis = {axis}}} : ({data}, {places}) -> {data}
+      func.return %y : {data}
+    }}"""
+    assert li.compile(li.parse(program)).fallbacks == {"nn.opaque": 1}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import layout_ir as li
 from tests.backends.onednn.quantized_models import compare, model, node
 from tests.backends.onednn.small_programs import needs_library, numbers
 from tests.backends.onednn.test_node_decomposition import opaque_nodes
@@ -72,3 +73,18 @@ def test_negative_other_uses_stay_as_they_are(direction: str, used: str, attribu
 def test_negative_a_node_that_has_a_primitive_stays_as_it_is():
     made, _ = recurrent("LSTM", "forward", 2, "y")
     assert opaque_nodes(made) == ["LSTM"]
+
+
+@pytest.mark.parametrize("attribute", [{"hidden_size": HIDDEN - 1}, {"hidden_size": [HIDDEN]}, {"layout": 1}])
+def test_negative_attributes_that_contradict_the_operands_leave_the_node(attribute: dict[str, Any]):
+    from onnx import helper
+
+    made, _ = recurrent("GRU", "bidirectional", 3, "y")
+    attributes = made.graph.node[0].attribute
+    kept = [entry for entry in attributes if entry.name not in attribute]
+    del attributes[:]
+    attributes.extend([*kept, *(helper.make_attribute(*entry) for entry in attribute.items())])
+    try:
+        assert opaque_nodes(made) == ["GRU"]
+    except li.LayoutError as error:
+        assert "GRU" in str(error)
