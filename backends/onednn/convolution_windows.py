@@ -60,8 +60,11 @@ def _without_idle_weights(op: nn.ConvOp, weights: Array) -> nn.ConvOp:
 
 def _used(extent: int, result: int, window: int, stride: int, begin: int, dilation: int) -> Array:
     """The weights of a dim that meet an element for some element of the result."""
-    places = np.arange(result)[:, None] * stride - begin + np.arange(window) * dilation
-    return np.flatnonzero(np.any((places >= 0) & (places < extent), axis=0))
+    # Weight k meets element i * stride - offset for the results i between `first` and `last`.
+    offset = begin - np.arange(window) * dilation
+    first = np.maximum(-(-offset // stride), 0)
+    last = np.minimum((extent - 1 + offset) // stride, result - 1)
+    return np.flatnonzero(first <= last)
 
 
 def _with_padded_operand(op: nn.ConvOp, library: Library) -> None:

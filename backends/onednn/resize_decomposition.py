@@ -6,7 +6,8 @@ linear interpolation between corners (`align_corners`), are left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -19,7 +20,7 @@ from layout_ir.dialects.layout import PermuteOp, dtype_of, is_any
 from layout_ir.dialects.nn.source_positions import linear_matrix, resize_scales
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
-from layout_ir.frontends.onnx.cubic_resize import cubic_matrices
+from layout_ir.frontends.onnx.cubic_resize import cubic_resize
 
 
 def resized(node: OpaqueNode) -> SSAValue:
@@ -27,10 +28,13 @@ def resized(node: OpaqueNode) -> SSAValue:
     value = node.input(0)
     if node.attribute("mode", "nearest") != "cubic" or dtype_of(value.type) != "f32":
         raise Unsupported
-    matrices = cubic_matrices(shape_of(value), node.constant_input(2), node.constant_input(3), node.attribute)
-    if not matrices:
+    found = cubic_resize(shape_of(value), node.constant_input(2), node.constant_input(3), node.attribute)
+    result = shape_of(node.op.results[0])
+    if found is None or not found.changes or found.result != result:
         raise Unsupported
-    return _multiplied(node, value, matrices)
+    if not _are_small(value, result, found.changes):
+        raise Unsupported
+    return _multiplied(node, value, {dim: found.matrix(dim) for dim in found.changes})
 
 
 def decompose_resizes(module: ModuleOp) -> None:
@@ -47,14 +51,17 @@ def decompose_resizes(module: ModuleOp) -> None:
             continue
         x, y = shape_of(op.x), shape_of(op.result)
         scales = resize_scales(x, op.sizes, op.scales)
-        matrices = {
-            dim: linear_matrix(y[dim], x[dim], scales[dim], op.coordinates)
-            for dim in range(len(x))
-            if y[dim] != x[dim] or scales[dim] != 1
-        }
-        if matrices:
+        dims = [dim for dim in range(len(x)) if y[dim] != x[dim] or scales[dim] != 1]
+        if dims and _are_small(op.x, y, dims):
+            matrices = {dim: linear_matrix(y[dim], x[dim], scales[dim], op.coordinates) for dim in dims}
             ops = InsertedOps(op)
             ops.replace(_multiplied(ops, op.x, matrices))
+
+
+def _are_small(value: SSAValue, result: Sequence[int], dims: Iterable[int]) -> bool:
+    """Whether the matrices of these dims have no more elements than the tensors: a product is no way to resize rows."""
+    shape = shape_of(value)
+    return sum(shape[dim] * result[dim] for dim in dims) <= prod(shape) + prod(result)
 
 
 def _multiplied(ops: InsertedOps, value: SSAValue, matrices: Mapping[int, Array]) -> SSAValue:

@@ -1,14 +1,16 @@
-"""Resize nodes of mode cubic: the matrix of each dim that is resized, and the result where all is constant."""
+"""Resize nodes of mode cubic: a product with a matrix per dim, and the result where all is constant."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import floor
+from dataclasses import dataclass
+from math import floor, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from layout_ir.dialects.nn.cubic_interpolation import cubic_matrix
+from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.node import Node
 
 if TYPE_CHECKING:
@@ -17,41 +19,68 @@ if TYPE_CHECKING:
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 
 
-def cubic_matrices(
+@dataclass(frozen=True)
+class CubicResize:
+    """How a Resize node of mode cubic changes a tensor of `shape`: by dim the new extent, and the scale."""
+
+    shape: tuple[int, ...]
+    changes: dict[int, tuple[int, float]]
+    coordinates: str
+    coefficient: float
+    excludes_outside: bool
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return tuple(self.changes[dim][0] if dim in self.changes else x for dim, x in enumerate(self.shape))
+
+    def matrix(self, dim: int) -> NDArray[Any]:
+        """The matrix (new extent, extent), in double precision, that resizes a dim."""
+        size, scale = self.changes[dim]
+        return cubic_matrix(
+            size, self.shape[dim], scale, self.coordinates, self.coefficient, self.excludes_outside
+        )
+
+
+def cubic_resize(
     shape: Sequence[int],
     scales: NDArray[Any] | None,
     sizes: NDArray[Any] | None,
     attribute: Callable[[str, Any], Any],
-) -> dict[int, NDArray[Any]] | None:
-    """By dim of a tensor of `shape` that changes, the matrix (new extent, extent) that resizes it.
+) -> CubicResize | None:
+    """What a node of mode cubic does with a tensor of `shape`; `attribute` gives an attribute of it, or a default.
 
-    `attribute` gives an attribute of the node, or a default. None where the node is used in a way that is not supported
-    here: antialiasing, a region of interest, an aspect ratio that is kept, an extent of 0.
+    None where it is used in a way that is not supported here: antialiasing, a region of interest, an aspect ratio that
+    is kept, an extent of 0, scales that are no positive numbers.
     """
     axes = attribute("axes", tuple(range(len(shape))))
-    axes = tuple(int(axis) % max(len(shape), 1) for axis in axes)
     coordinates = attribute("coordinate_transformation_mode", "half_pixel")
+    by_scales = scales is not None and bool(scales.size)
+    given = scales if by_scales else sizes
     if (
         attribute("antialias", 0)
         or attribute("keep_aspect_ratio_policy", "stretch") != "stretch"
         or coordinates not in COORDINATES
+        or not shape
         or not all(shape)
+        or given is None
+        or given.size != len(axes)
     ):
         return None
-    matrices: dict[int, NDArray[Any]] = {}
-    by_scales = scales is not None and scales.size
-    given = scales if by_scales else sizes
-    if given is None or given.size != len(axes):
-        return None
+    changes: dict[int, tuple[int, float]] = {}
     for axis, number in zip(axes, given.reshape(-1).tolist(), strict=True):
-        extent = shape[axis]
-        size, scale = (floor(extent * number), float(number)) if by_scales else (int(number), number / extent)
+        dim = int(axis) % len(shape)
+        extent = shape[dim]
+        if not (isfinite(number) and extent * number > 0):
+            return None
+        size = floor(extent * number) if by_scales else int(number)
+        scale = float(number) if by_scales else number / extent
         if size < 1:
             return None
         if size != extent or scale != 1:
-            a, outside = attribute("cubic_coeff_a", -0.75), bool(attribute("exclude_outside", 0))
-            matrices[axis] = cubic_matrix(size, extent, scale, coordinates, a, outside)
-    return matrices
+            changes[dim] = size, scale
+    a, outside = attribute("cubic_coeff_a", -0.75), bool(attribute("exclude_outside", 0))
+    return CubicResize(tuple(shape), changes, coordinates, a, outside)
 
 
 def fold_resize(node: Node) -> NDArray[Any] | None:
@@ -59,13 +88,14 @@ def fold_resize(node: Node) -> NDArray[Any] | None:
     x, _, scales, sizes = (*node.constant_inputs(), None, None, None)[:4]
     if x is None or node.get("mode", "nearest") != "cubic" or x.dtype.kind != "f":
         return None
-    matrices = cubic_matrices(x.shape, scales, sizes, lambda name, default: node.get(name, default))
-    if matrices is None:
+    found = cubic_resize(x.shape, scales, sizes, lambda name, default: node.get(name, default))
+    if found is None:
         return None
     result = x.astype(np.float64)
-    for axis, matrix in matrices.items():
-        size = result.size // result.shape[axis] * len(matrix)
-        if not node.affords(8 * size, size * result.shape[axis]):
+    for dim, (size, _) in found.changes.items():
+        extent = result.shape[dim]
+        elements = result.size // extent * size
+        if not node.affords(8 * (elements + size * extent), (elements + STEPS_PER_ELEMENT * size) * extent):
             return None
-        result = np.moveaxis(np.tensordot(result, matrix, (axis, 1)), -1, axis)
+        result = np.moveaxis(np.tensordot(result, found.matrix(dim), (dim, 1)), -1, dim)
     return result.astype(x.dtype)

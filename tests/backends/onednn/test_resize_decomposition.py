@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import layout_ir as li
 from tests.backends.onednn.quantized_models import compare, model, node
 from tests.backends.onednn.small_programs import needs_library, numbers
 from tests.backends.onednn.test_node_decomposition import opaque_nodes
@@ -85,3 +86,14 @@ def test_negative_other_coordinates_stay_opaque(attributes: dict[str, Any]):
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
     assert opaque_nodes(made) == ["Resize"]
+
+
+@pytest.mark.parametrize(("mode", "fallbacks"), [("cubic", "nn.opaque"), ("linear", "nn.resize")])
+def test_negative_a_long_row_is_not_multiplied_by_a_matrix(mode: str, fallbacks: str):
+    made, _ = resized(
+        (1, 1, 900),
+        {"sizes": np.array([1, 1, 1800])},
+        mode,
+        coordinate_transformation_mode="align_corners",
+    )
+    assert li.compile(made).fallbacks == {fallbacks: 1}
