@@ -259,7 +259,8 @@ class _Fusion:
         if not isinstance(op, nn.ElementwiseOp):
             return False
         assert group.primitive is not None and group.descriptor is not None
-        if group.descriptor.is_slow and isinstance(group.ops[0], nn.ElementwiseOp):
+        on_floats = isinstance(group.ops[0], nn.ElementwiseOp) and not group.primitive.quantization
+        if group.descriptor.is_slow and on_floats:
             return False  # a compiled loop takes both
         dtype = dtype_of(value.type)
         if dtype not in op_primitives.FLOATS or any(
