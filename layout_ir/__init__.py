@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from layout_ir.forking import loading  # now: while it is imported, nothing holds a process that forks
+
 TYPE_CHECKING = False  # that of `typing`, whose import would take longer than all else here
 if TYPE_CHECKING:
     from typing import Any
@@ -149,13 +151,13 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _WHERE and name not in _MODULES:
         raise AttributeError(f"module 'layout_ir' has no attribute '{name}'")
-    from layout_ir.forking import loading
-    from layout_ir.gc_pause import gc_paused
+    with loading:
+        from layout_ir.gc_pause import gc_paused
 
-    with loading, gc_paused():  # of modules nothing is garbage
-        if name in _MODULES:
-            return import_module(f"layout_ir.{name}")
-        value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
+        with gc_paused():  # of modules nothing is garbage
+            if name in _MODULES:
+                return import_module(f"layout_ir.{name}")
+            value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
     globals()[name] = value
     return value
 

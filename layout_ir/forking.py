@@ -8,40 +8,61 @@ them itself meanwhile.
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, ExitStack
 from threading import RLock
-from typing import Any
+from weakref import ref
+
+TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all else here
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    Lock = AbstractContextManager[Any]
 
 loading = RLock()
 """Held while modules are imported on first use: of those that another thread is importing while a process forks,
 the child would have half and wait for the rest (Python's own locks of modules are not renewed). Taken before any
 other lock of these."""
 
-_locks: list[AbstractContextManager[Any]] = []
-_forks: list[ExitStack] = []
+_locks: list[ref[Lock]] = []
+_forks: list[list[Lock]] = []
 """What is held by forks that are under way: by one, or in a signal handler by one inside the other."""
 
 
-def fork_safe(lock: AbstractContextManager[Any]) -> None:
-    """A process that forks waits for whoever holds `lock`.
+def fork_safe(lock: Lock) -> None:
+    """A process that forks waits for whoever holds `lock`, as long as there is this lock.
 
     Of locks that are taken one inside the other, the inner one comes here first. They are reentrant: a signal handler
     or a finalizer that comes in between may compile, call and fork as everybody may.
     """
-    _locks.append(lock)
+    _locks.append(ref(lock, _locks.remove))
 
 
 def _hold() -> None:
-    with ExitStack() as held:
-        held.enter_context(loading)
-        for lock in reversed(_locks):
-            held.enter_context(lock)
-        _forks.append(held.pop_all())
+    held: list[Lock] = []
+    try:
+        _take(loading, held)
+        for reference in list(reversed(_locks)):  # now: what was imported just before has locks of its own
+            _take(reference(), held)
+    except BaseException:
+        _give_back(held)
+        raise
+    _forks.append(held)
+
+
+def _take(lock: Lock | None, held: list[Lock]) -> None:
+    if lock is not None:  # else it is gone
+        lock.__enter__()
+        held.append(lock)
 
 
 def _release() -> None:
     if _forks:  # else an interrupt came while it waited
-        _forks.pop().close()
+        _give_back(_forks.pop())
+
+
+def _give_back(held: list[Lock]) -> None:
+    for lock in reversed(held):
+        lock.__exit__(None, None, None)
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,6 +9,7 @@ import sys
 import threading
 from importlib import import_module
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
@@ -96,7 +97,8 @@ def test_an_interrupt_while_a_fork_waits_leaves_no_lock_taken(monkeypatch: pytes
             raise AssertionError("it was never entered")
 
     lock = threading.RLock()
-    monkeypatch.setattr(forking, "_locks", [Interrupted(), lock])
+    interrupted = Interrupted()
+    monkeypatch.setattr(forking, "_locks", [ref(interrupted), ref(lock)])
     with pytest.raises(KeyboardInterrupt):
         forking._hold()  # pyright: ignore[reportPrivateUsage]
     forking._release()  # pyright: ignore[reportPrivateUsage]
@@ -159,12 +161,115 @@ sys.exit(os.waitpid(child, 0)[1] != 0)
 """
 
 
-def test_a_child_imports_what_another_thread_was_importing():
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _IMPORTING],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _printed(program: str, *arguments: str) -> str:
+    command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_a_child_imports_what_another_thread_was_importing():
+    _printed(_IMPORTING)
+
+
+_COMPILING = """\
+import os, signal, sys, threading, time
+import numpy as np
+from layout_ir.api.executable import Executable
+from layout_ir.forking import loading
+
+def program(shapes):
+    inside.set()
+    time.sleep(0.3)  # the other thread begins to fork meanwhile
+    with loading:
+        raise ValueError("compiled")
+
+def call():
+    try:
+        executable([np.ones(2, np.float32)])
+    except ValueError:
+        pass
+
+signal.alarm(30)
+inside = threading.Event()
+executable = Executable(program, ["x"])
+first = threading.Thread(target=call)
+first.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    call()
+    os._exit(0)
+first.join()
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+def test_a_process_forks_while_another_thread_compiles_for_shapes_not_seen_before():
+    _printed(_COMPILING)
+
+
+USES = {
+    "reorder": "li.reorder(x, 'nchw', 'nChw8c')",
+    "quantize": "li.reorder(x, 'nchw', 'nhwc', dtype='i8', scale=0.5)",
+    "open sizes": "li.compile_reorder(*(li.TensorDesc((None,) * 4, 'f32', tag) for tag in ('nchw', 'nhwc')))(x, y)",
+    "copy": "li.ascontiguousarray(x.transpose(0, 2, 3, 1))",
+    "address": "li.Format.from_tag('nChw8c').bind((2, 17, 5, 4)).address((1, 16, 4, 3))",
+    "compile": "li.compile(path)",
+    "optimize": "li.optimize_onnx(path)",
+    "leave for ONNX": "li.to_onnx(li.from_onnx(path))",
+    "leave for MLIR": "li.to_mlir(li.parse('func.func @main(%x: tensor<4xf32>) -> tensor<4xf32>'"
+    " '{ func.return %x : tensor<4xf32> }'))",
+    "run": "li.run(li.from_onnx(path), [x])",
+}
+"""Uses of the library, each the first one of a process."""
+
+IMPORTS = """
+import sys
+import numpy as np
+import layout_ir as li
+from layout_ir.forking import loading
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if not loading._is_owned():
+            print(name)
+
+path = sys.argv[1]
+x, y = np.ones((2, 4, 8, 8), np.float32), np.empty((2, 8, 8, 4), np.float32)
+sys.meta_path.insert(0, Watch())
+"""
+"""Prints every module that is imported while the thread does not hold the lock."""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    onnx = pytest.importorskip("onnx", exc_type=ImportError)
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[2,4,8,8] x) => (float[2,4,8,8] y)'
+        "{ a = Relu(x) t = Transpose<perm = [0, 2, 3, 1]>(a) s = Sigmoid(t) y = Transpose<perm = [0, 3, 1, 2]>(s) }"
+    )
+    path = tmp_path_factory.mktemp("models") / "small.onnx"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_modules_are_imported_under_the_lock(use: str, path: Path):
+    """Else a child that is forked meanwhile by another thread has half a module and waits for the rest for ever."""
+    assert _printed(IMPORTS + use, str(path)) == ""
+
+
+def test_negative_a_module_imported_without_the_lock_is_noticed(path: Path):
+    assert "layout_ir.notations\n" in _printed(IMPORTS + "import layout_ir.notations.guessing", str(path))
+
+
+def test_a_lock_that_is_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(forking, "_locks", [])
+    kept, gone = threading.RLock(), threading.RLock()
+    forking.fork_safe(kept)
+    forking.fork_safe(gone)
+    del gone
+    assert [reference() for reference in forking._locks] == [kept]  # pyright: ignore[reportPrivateUsage]
+    assert _status_of_a_child(kept) == 0

@@ -17,5 +17,7 @@ a value. The modules build on each other in this order:
 
 So a module below `layout` names Layout in its types and never makes one: it changes one by `dataclasses.replace`. One
 circle is left, because either class makes the other: `Layout.format` makes a Format, and `Format.bind`, the only import
-inside a function, a Layout.
+inside a function, a Layout. Both are loaded with the package, so that the import finds what is there.
 """
+
+from layout_ir.algebra import binding as binding

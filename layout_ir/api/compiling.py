@@ -41,6 +41,7 @@ from layout_ir.backends.onednn.resize_decomposition import decompose_resizes
 from layout_ir.backends.onednn.transposed_convolutions import replace_transposed_convolutions
 from layout_ir.backends.onednn.transposition_sinking import compose_transpositions, sink_transpositions
 from layout_ir.errors import LayoutError, public
+from layout_ir.forking import loading
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.selection.translation.from_ir import is_open
 
@@ -143,7 +144,8 @@ def compile(
 
 def _inputs_of(model: Source) -> tuple[bool, list[str]]:
     """Whether an input of an ONNX model has a symbolic size, and the names of its inputs."""
-    from layout_ir.frontends.onnx.model import load
+    with loading:
+        from layout_ir.frontends.onnx.model import load
 
     graph = load(model).graph
     constants = {tensor.name for tensor in graph.initializer}
@@ -156,6 +158,7 @@ def _inputs_of(model: Source) -> tuple[bool, list[str]]:
 
 def _imported(settings: _Settings, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> Program:
     with gc_paused():
-        from layout_ir.frontends.onnx import from_onnx
+        with loading:
+            from layout_ir.frontends.onnx import from_onnx
 
         return settings.program(from_onnx(model, shapes=shapes, keep_quantized=True), "main")

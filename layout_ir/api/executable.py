@@ -34,7 +34,7 @@ from layout_ir.backends.reference.tensor import Tensor, is_row_major
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError, public, public_methods
 from layout_ir.files import write_result
-from layout_ir.forking import fork_safe
+from layout_ir.forking import fork_safe, loading
 
 _KEPT = 16
 """For how many shapes of its inputs a model with open sizes stays compiled."""
@@ -230,11 +230,15 @@ class Executable:
         shapes = self._shapes(inputs)
         with self._lock:
             found = self._programs.get(shapes)
+            if found is not None:
+                self._programs.move_to_end(shapes)
+                return found
+        with loading, self._lock:  # what compiles imports: a process that forks takes the two in this order
+            found = self._programs.get(shapes)
             if found is None:
                 found = self._programs[shapes] = self._compiled_for(dict(shapes))
                 if len(self._programs) > _KEPT:
                     self._programs.popitem(last=False)
-            self._programs.move_to_end(shapes)
             return found
 
     def _shapes(self, inputs: Inputs) -> Shapes:

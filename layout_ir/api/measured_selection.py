@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 from layout_ir.diagnostics import Diagnostic, Location, Severity, emit
 from layout_ir.errors import LayoutError, public
 from layout_ir.files import write_result
+from layout_ir.forking import loading
 from layout_ir.passes import optimize_pipeline
 from layout_ir.passes.layout_pass import errors_of_pass
 from layout_ir.passes.optimize_pipeline import LayoutOptimizePass
@@ -124,9 +125,10 @@ def measured_costs(
     `costs` are prices of the same source to begin with, or None for those of the cache. `answers` measures, in place of
     the installed oneDNN. Raises LayoutError where `costs` are others, or oneDNN is not installed.
     """
-    from layout_ir.backends.onednn.library import library
-    from layout_ir.backends.onednn.op_timing import measured, price_source
-    from layout_ir.passes.selection.costs.price_model import fitted_model  # brings NumPy
+    with loading:
+        from layout_ir.backends.onednn.library import library
+        from layout_ir.backends.onednn.op_timing import measured, price_source
+        from layout_ir.passes.selection.costs.price_model import fitted_model  # brings NumPy
 
     found = library()
     source = price_source(found, threads)

@@ -19,6 +19,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import Diagnostic, Severity, location_of, name_of_op
 from layout_ir.dialects.layout import ViewOp, format_of, has_layout, layout_of, with_format
 from layout_ir.errors import LayoutError, public, unforeseen_as_error
+from layout_ir.forking import loading
 from layout_ir.interfaces import ARRAY_SEMANTICS, OPTIONS, LayoutOption, RegionLinks
 from layout_ir.passes.pad_queries import needed_pad, pad_reads, provided_pad
 from layout_ir.passes.rewriting import retype
@@ -192,8 +193,9 @@ class _Checker:
             retype(result, with_format(result.type, fmt))
 
     def semantics(self) -> None:
-        from layout_ir.backends.reference.interpreter import has_semantics
-        from layout_ir.backends.reference.registered_ops import trial
+        with loading:
+            from layout_ir.backends.reference.interpreter import has_semantics
+            from layout_ir.backends.reference.registered_ops import trial
 
         if not has_semantics(self.op):
             self.say(Severity.REMARK, "no semantics are known: programs with it cannot be run")

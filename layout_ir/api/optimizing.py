@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
+from layout_ir.forking import loading
 from layout_ir.passes.onnx import optimize_model
 from layout_ir.passes.onnx.blocked_channels import has_blocks
 from layout_ir.passes.onnx.consumers import consumer_named
@@ -100,8 +101,9 @@ def _fused(
 ) -> tuple[onnx.ModelProto, dict[str, list[int]], GraphContents]:
     """What ONNX Runtime makes of a model, the shapes of its inputs in the orders that they have now, and what it would
     run with the layouts that it chooses itself."""
-    from layout_ir.backends.onnxruntime.fused_model import fused_model
-    from layout_ir.backends.onnxruntime.graph_contents import contents_left
+    with loading:
+        from layout_ir.backends.onnxruntime.fused_model import fused_model
+        from layout_ir.backends.onnxruntime.graph_contents import contents_left
 
     orders = {entry.name: entry.order for entry in first.obligations}
     sizes = {

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from layout_ir.forking import loading
+
 TYPE_CHECKING = False  # that of `typing`, whose import would take longer than all else here
 if TYPE_CHECKING:
     from typing import Any
@@ -75,8 +77,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'layout_ir.selection' has no attribute '{name}'")
-    from layout_ir.forking import loading
-
     with loading:
         value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
     globals()[name] = value

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from layout_ir.errors import LayoutError
+from layout_ir.forking import loading
 
 if TYPE_CHECKING:
     import onnx
@@ -28,12 +29,14 @@ def model_of(module: ModuleOp, function: FuncOp) -> onnx.ModelProto:
     cannot be; LocatedError, naming the op, for one that ONNX has no operators for.
     """
     try:
-        import onnx  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        with loading:
+            import onnx  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
         raise LayoutError(
             f"ONNX export needs the onnx package: pip install 'layout-ir[onnx]' ({error})"
         ) from error
-    from layout_ir.exits.onnx.graph_writer import write_model
+    with loading:
+        from layout_ir.exits.onnx.graph_writer import write_model
 
     return write_model(module, function)
 

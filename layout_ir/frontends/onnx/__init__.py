@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.forking import loading
 from layout_ir.frontends.onnx.import_error import OnnxImportError, unforeseen_as_import_error
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ def from_onnx(
     names the node, or where there are several counts them by what stops them. A model is imported as a whole or not at
     all. Any other exception is raised as an OnnxImportError that is an UnforeseenError too.
     """
-    from layout_ir.frontends.onnx.importer import import_model
-    from layout_ir.frontends.onnx.model import load
+    with loading:
+        from layout_ir.frontends.onnx.importer import import_model
+        from layout_ir.frontends.onnx.model import load
 
     with unforeseen_as_import_error("the model"):
         return import_model(

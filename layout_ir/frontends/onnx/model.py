@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from layout_ir.forking import loading
 from layout_ir.frontends.onnx.functions import Call, domain_of, inlined
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
@@ -74,9 +75,9 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
 
     Raises OnnxImportError where it is cut or invalid.
     """
+    model, folder, title = _read(source)
     import onnx
 
-    model, folder, title = _read(source)
     _opsets(model.opset_import, title)
     if isinstance(source, onnx.ModelProto):
         copy = onnx.ModelProto()
@@ -88,7 +89,8 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
 def _read(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
     """The checked model, its folder, and its title in messages."""
     try:
-        import onnx
+        with loading:
+            import onnx
     except ImportError as error:
         raise OnnxImportError(
             f"ONNX import needs the onnx package: pip install 'layout-ir[onnx]' ({error})"

@@ -22,6 +22,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.diagnostics import Diagnostic, Location, PassError, Severity, emit
 from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
+from layout_ir.forking import loading
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.calibration import machine_name
 from layout_ir.passes.selection.costs.cost_model import (
@@ -151,7 +152,8 @@ def load_costs(path: str | Sequence[str], *, threads: int | None = None) -> Cost
     """
     paths = [path] if isinstance(path, str) else list(path)
     if paths == [CALIBRATED]:
-        from layout_ir.passes.selection.costs.calibration import calibrated_costs
+        with loading:
+            from layout_ir.passes.selection.costs.calibration import calibrated_costs
 
         measured = calibrated_costs()
         measured.source = CALIBRATED
@@ -174,8 +176,9 @@ def load_costs(path: str | Sequence[str], *, threads: int | None = None) -> Cost
 
 def shipped_costs(name: str) -> CostModel:
     """The costs by a price model that comes with the package. Raises LayoutError for another name."""
-    from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
-    from layout_ir.passes.selection.costs.price_model_file import shipped_model  # brings NumPy
+    with loading:
+        from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
+        from layout_ir.passes.selection.costs.price_model_file import shipped_model  # brings NumPy
 
     model, source = shipped_model(name)
     found = MeasuredCosts({}, source, model)
@@ -205,7 +208,8 @@ def _loaded(path: str) -> TableCosts | PriceTable:
 
 def _priced(tables: Sequence[PriceTable], paths: Sequence[str], threads: int | None) -> CostModel:
     """The prices of one source. A remark says so where that is another machine."""
-    from layout_ir.passes.selection.costs.measured_costs import costs_of
+    with loading:
+        from layout_ir.passes.selection.costs.measured_costs import costs_of
 
     table = merged(tables)
     try:
