@@ -323,7 +323,8 @@ class _Planner:
         result = self.values.layout(op.results[0])
         if isinstance(op, ReorderOp | FillPadsOp):
             return [(self._place(op.input), result)]
-        if result.is_padded or any(not self.values.layout(v).nelems for v in (*op.operands, *op.results)):
+        values = [v for v in op.operands if self.values.layout(v).nelems]
+        if result.is_padded or not result.nelems or not values:
             return None
         if isinstance(op, nn.SliceOp) and all(step > 0 for step in op.steps):
             source = self._place(op.operands[0])
@@ -331,7 +332,7 @@ class _Planner:
         if isinstance(op, nn.ConcatOp):
             pairs: list[tuple[Place, Layout]] = []
             at = 0
-            for value in op.operands:
+            for value in values:
                 source = self._place(value)
                 starts = tuple(at if d == op.axis else 0 for d in range(result.rank))
                 pairs.append((source, result.slice(starts, source.layout.shape)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.builder import Builder
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.rewriter import InsertPoint, Rewriter
 
+from layout_ir.backends.onednn.inserted_ops import InsertedOps
 from layout_ir.backends.reference.semantics import literal_array
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp, SliceOp, is_any
@@ -26,11 +25,5 @@ def replace_gathers(module: ModuleOp) -> None:
             continue  # whoever runs it says so
         starts = tuple(number % extent if d == op.axis else 0 for d in range(len(shape)))
         sizes = tuple(1 if d == op.axis else size for d, size in enumerate(shape))
-        build = Builder(InsertPoint.before(op))
-        taken = SliceOp(op.x, starts, sizes)
-        result = ReshapeOp(taken.result, shape_of(op.result))
-        for made in (taken, result):
-            made.location = op.location
-            build.insert(made)
-        op.result.replace_all_uses_with(result.result)
-        Rewriter.erase_op(op)
+        ops = InsertedOps(op)
+        ops.replace(ops.insert(ReshapeOp(ops.insert(SliceOp(op.x, starts, sizes)), shape_of(op.result))))

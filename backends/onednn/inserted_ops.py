@@ -49,12 +49,12 @@ class InsertedOps:
         data = literal(type, np.ascontiguousarray(values, storage(dtype)).tobytes())
         return self.insert(nn.ConstantOp(data, with_format(type, self._encoding)))
 
-    def replace(self, result: SSAValue) -> None:
-        """Puts `result` in place of the one result of the op, which is erased."""
-        (old,) = self._op.results
-        if result.type != old.type:
-            result = Rewriter.replace_value_with_new_type(result, old.type)
-        old.replace_all_uses_with(result)
+    def replace(self, *made: SSAValue | None) -> None:
+        """Puts `made` in place of the results of the op, which is erased; None for one that is not used."""
+        for new, old in zip(made, self._op.results, strict=True):
+            if new is not None:
+                typed = new if new.type == old.type else Rewriter.replace_value_with_new_type(new, old.type)
+                old.replace_all_uses_with(typed)
         Rewriter.erase_op(self._op)
 
     def take_back(self) -> None:

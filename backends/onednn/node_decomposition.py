@@ -22,11 +22,8 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    ModuleOp,
-)
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.backends.onednn.gather_decomposition import gathered_elements, pictures_of_patches
@@ -36,11 +33,7 @@ from layout_ir.backends.onednn.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.resize_decomposition import resized
 from layout_ir.backends.onednn.scatter_decomposition import scattered
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import (
-    PermuteOp,
-    ReshapeOp,
-    dtype_of,
-)
+from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
@@ -64,11 +57,7 @@ def decompose_nodes(module: ModuleOp) -> None:
         except (Unsupported, LayoutError, VerifyException):
             node.take_back()
             continue
-        for new, old in zip(made, op.results, strict=True):
-            if new is not None:
-                typed = new if new.type == old.type else Rewriter.replace_value_with_new_type(new, old.type)
-                old.replace_all_uses_with(typed)
-        Rewriter.erase_op(op)
+        node.replace(*made)
 
 
 def _replaces(new: SSAValue | None, old: SSAValue) -> bool:

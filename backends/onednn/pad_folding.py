@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.builder import Builder
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
 
+from layout_ir.backends.onednn.inserted_ops import InsertedOps
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, is_any
-from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
+from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.passes.rewriting import erase_dead
 
 _LOWEST = float(np.finfo(np.float32).min)
@@ -51,19 +50,15 @@ def _fold(op: Windowed) -> None:
         or not _takes(op, pad, (*begins[2:], *ends[2:]))
     ):
         return
-    build = Builder(InsertPoint.before(op))
+    ops = InsertedOps(op)
     x = pad.x
     for order in orders:
-        x = build.insert(PermuteOp(x, order)).result
+        x = ops.insert(PermuteOp(x, order))
     longer = tuple(own + more for own, more in zip(op.pads, (*begins[2:], *ends[2:]), strict=True))
     attributes = {name: getattr(op, name) for name in op.__fields__} | {"pads": longer}
     if isinstance(op, nn.AvgPoolOp):
         attributes["count_include_pad"] = True
-    made = type(op)(x, *op.operands[1:], result_type=tensor_type(op.result), **attributes)
-    made.location = op.location
-    build.insert(made)
-    op.result.replace_all_uses_with(made.result)
-    Rewriter.erase_op(op)
+    ops.replace(ops.apply(type(op), x, *op.operands[1:], **attributes))
 
 
 def _pad_behind(value: SSAValue) -> tuple[nn.PadOp, list[Sequence[int]]] | None:

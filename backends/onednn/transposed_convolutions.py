@@ -1,4 +1,4 @@
-"""Transposed convolutions with strides of 1, as convolutions with the kernel backwards: more kernels to choose from."""
+"""Transposed convolutions with strides of 1, as convolutions with the kernel flipped: more kernels to choose from."""
 
 from __future__ import annotations
 

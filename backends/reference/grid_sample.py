@@ -9,13 +9,14 @@ from itertools import product
 
 import numpy as np
 
+from layout_ir.dialects.nn.cubic_interpolation import cubic_weights
 from layout_ir.elements.numpy_types import Array
 
 MODES = {"bilinear": "linear", "bicubic": "cubic"}
 """Names that modes have before opset 20."""
 
 _CUBIC = -0.75
-"""The coefficient of the kernel of Keys, as ONNX has it."""
+"""The coefficient a of cubic interpolation, as ONNX has it here."""
 
 
 def grid_sample(x: Array, grid: Array, mode: str, padding_mode: str, align_corners: bool) -> Array:
@@ -66,9 +67,7 @@ def _taps(place: Array, mode: str) -> list[tuple[Array, Array]]:
     rest = place - first
     if mode == "linear":
         return [(first, 1 - rest), (first + 1, rest)]
-    near = [((_CUBIC + 2) * d - (_CUBIC + 3)) * d * d + 1 for d in (rest, 1 - rest)]
-    far = [((_CUBIC * d - 5 * _CUBIC) * d + 8 * _CUBIC) * d - 4 * _CUBIC for d in (rest + 1, 2 - rest)]
-    return [(first - 1, far[0]), (first, near[0]), (first + 1, near[1]), (first + 2, far[1])]
+    return [(first + k, cubic_weights(np.abs(rest - k), _CUBIC)) for k in (-1, 0, 1, 2)]
 
 
 def _read(
@@ -79,5 +78,5 @@ def _read(
         weight = np.where((index >= 0) & (index < extent), weight, 0.0)
     else:
         index = _inside(index, low, high, extent, padding_mode)
-    # What is no number has no place; its weight is none either.
+    # What is no number has no place: any element will do.
     return np.clip(np.nan_to_num(index), 0, extent - 1).astype(np.int64), weight

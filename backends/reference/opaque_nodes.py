@@ -113,11 +113,11 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
 
 
 def _own_operators() -> list[Any]:
-    """Operators in place of those of the onnx package that fail on what the standard allows."""
+    """Operators in place of those of the onnx package that fail on what the standard allows, or loop in Python."""
     from onnx.reference.op_run import OpRun
 
     from layout_ir.backends.reference.grid_sample import grid_sample
-    from layout_ir.frontends.onnx.index_folding import (
+    from layout_ir.frontends.onnx.indexed_arrays import (
         gathered_elements,
         gathered_nd,
         scattered_elements,
@@ -133,8 +133,6 @@ def _own_operators() -> list[Any]:
             return (gathered_elements(data, indices, axis),)
 
     class GatherND(OpRun):
-        """By NumPy's indexing, as those below: the package has loops in Python, 1000 times slower."""
-
         op_domain = ""
 
         def _run(self, data: Array, indices: Array, batch_dims: int = 0) -> tuple[Array]:
@@ -157,7 +155,7 @@ def _own_operators() -> list[Any]:
             return (scattered_nd(data, indices, updates, reduction or "none"),)
 
     class GridSample(OpRun):
-        """The same, in all versions of the operator."""
+        """In all versions: before opset 20, modes have other names."""
 
         op_domain = ""
 

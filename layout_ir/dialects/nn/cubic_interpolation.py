@@ -1,4 +1,4 @@
-"""Resizing by cubic interpolation along one dim, as a product with a matrix: ONNX Resize of mode cubic.
+"""Cubic interpolation along one dim, and resizing by it as a product with a matrix: ONNX Resize of mode cubic.
 
 Each result is a sum of four neighbours, weighted by Keys' kernel with the coefficient a (Keys, Cubic convolution
 interpolation for digital image processing, 1981), at distances d from the position it stands for:
@@ -25,14 +25,15 @@ def cubic_matrix(
     matrix = np.zeros((size, extent))
     for neighbour in range(4):
         source = first + neighbour
-        weight = _weights(np.abs(position - source), a)
+        weight = cubic_weights(np.abs(position - source), a)
         if exclude_outside:
             weight = np.where((source >= 0) & (source < extent), weight, 0.0)
         np.add.at(matrix, (np.arange(size), np.clip(source, 0, extent - 1)), weight)
     return matrix / matrix.sum(axis=1, keepdims=True) if exclude_outside else matrix
 
 
-def _weights(d: Array, a: float) -> Array:
+def cubic_weights(d: Array, a: float) -> Array:
+    """The weights of neighbours at distances `d`, which are not negative."""
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))

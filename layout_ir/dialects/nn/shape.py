@@ -13,6 +13,9 @@ from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.tensor_types import ELEMENTS, NUMBERS, Shape, check_dim
 from layout_ir.errors import LayoutError, shape_text
 
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+"""How the indices of a resized dim stand for positions of the operand: the names that ONNX has for it."""
+
 
 @irdl_op_definition
 class ConcatOp(NNOp):
@@ -191,7 +194,7 @@ class ResizeOp(NNOp):
     scales = floats(default=())
     sizes = ints(default=())
     mode = keyword(("nearest", "linear"))
-    coordinates = keyword(("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"))
+    coordinates = keyword(COORDINATES)
     nearest_mode = keyword(("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"))
 
     def infer(self) -> Shape:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from layout_ir.dialects.nn.cubic_interpolation import cubic_matrix
+from layout_ir.dialects.nn.shape import COORDINATES
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.node import Node
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 
 
 @dataclass(frozen=True)

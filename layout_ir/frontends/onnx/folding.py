@@ -50,12 +50,8 @@ def fold(node: Node) -> list[NDArray[Any]] | None:
     return None if result is None else [result]
 
 
-def _arrays(node: Node) -> list[NDArray[Any]]:
-    return [array for array in node.constant_inputs() if array is not None]
-
-
 def _elementwise(node: Node) -> NDArray[Any] | None:
-    arrays = _arrays(node)
+    arrays = node.arrays()
     if not arrays:
         raise OnnxImportError("the node has no inputs, expected 1 or more")
     function = ELEMENTWISE[node.op_type]
@@ -138,7 +134,7 @@ CASTS = (
 
 
 def _cast(node: Node) -> NDArray[Any] | None:
-    array = _arrays(node)[0]
+    array = node.arrays()[0]
     dtype = (
         dtype_of(node.input(1))
         if node.op_type == "CastLike"
@@ -148,7 +144,7 @@ def _cast(node: Node) -> NDArray[Any] | None:
 
 
 def _concat(node: Node) -> NDArray[Any] | None:
-    arrays = _arrays(node)
+    arrays = node.arrays()
     rank = arrays[0].ndim
     axis = normalize_axis(node.required("axis", 0), rank)
     if not rank:

@@ -1,130 +1,56 @@
-"""Ops that take indices, Gather and Scatter in all their forms, by NumPy's indexing, and constant folding of them.
+"""Constant folding of ops that take indices: Gather and Scatter in all their forms.
 
-The reference implementation of the onnx package loops over elements in Python, which takes seconds where networks make
-position tables of constants.
+Networks make tables of relative positions by them. None stands for a result that exceeds the budget of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.indexed_arrays import (
+    gathered_elements,
+    gathered_nd,
+    gathered_nd_shape,
+    gathered_shape,
+    scattered_elements,
+    scattered_nd,
+)
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.tensor_protos import check_shape
 from layout_ir.frontends.onnx.translation import normalize_axis
 from layout_ir.frontends.onnx.values import collapsed, is_splat, splat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STEPS_PER_INDEXED_ELEMENT = 32
-"""NumPy takes 5 to 80 ns for an element at an index."""
-
-REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-"""What an update and the element in its place become, by the attribute `reduction`."""
-
-
-# Arrays: each raises OnnxImportError where shapes do not fit, or an index is outside of the data ---------------------
-
-
-def gathered_elements(data: NDArray[Any], indices: NDArray[Any], axis: int) -> NDArray[Any]:
-    """GatherElements."""
-    return np.asarray(data[_along_axis(data, indices, axis)])
-
-
-def gathered_nd_shape(data: NDArray[Any], indices: NDArray[Any], batch: int) -> tuple[int, ...]:
-    """The shape of what GatherND gives."""
-    if not indices.ndim or not 0 <= batch < min(data.ndim, indices.ndim):
-        raise OnnxImportError(_unfit(data, indices))
-    length = indices.shape[-1]
-    if not 1 <= length <= data.ndim - batch or data.shape[:batch] != indices.shape[:batch]:
-        raise OnnxImportError(_unfit(data, indices))
-    return check_shape((*indices.shape[:-1], *data.shape[batch + length :]), data.dtype, "the result")
-
-
-def gathered_nd(data: NDArray[Any], indices: NDArray[Any], batch: int) -> NDArray[Any]:
-    """GatherND."""
-    shape = gathered_nd_shape(data, indices, batch)
-    common = [_counted(dim, extent, indices.ndim - 1) for dim, extent in enumerate(data.shape[:batch])]
-    return np.asarray(data[(*common, *_vectors(indices, data.shape[batch:]))]).reshape(shape)
-
-
-def scattered_elements(
-    data: NDArray[Any], indices: NDArray[Any], updates: NDArray[Any], axis: int, reduction: str
-) -> NDArray[Any]:
-    """ScatterElements, of an array of its own."""
-    places = _along_axis(data, indices, axis)
-    if updates.shape != indices.shape:
-        raise OnnxImportError(
-            f"indices of shape {shape_text(indices.shape)} do not fit updates of shape {shape_text(updates.shape)}"
-        )
-    return _updated(data, places, updates, reduction)
-
-
-def scattered_nd(
-    data: NDArray[Any], indices: NDArray[Any], updates: NDArray[Any], reduction: str
-) -> NDArray[Any]:
-    """ScatterND, of an array of its own."""
-    if not indices.ndim or not 1 <= indices.shape[-1] <= data.ndim:
-        raise OnnxImportError(_unfit(data, indices))
-    shape = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
-    if updates.shape != shape:
-        raise OnnxImportError(
-            f"updates have shape {shape_text(updates.shape)}, expected {shape_text(shape)}: "
-            f"indices have shape {shape_text(indices.shape)}, the data {shape_text(data.shape)}"
-        )
-    return _updated(data, _vectors(indices, data.shape), updates, reduction)
-
-
-def _updated(
-    data: NDArray[Any], places: tuple[NDArray[Any], ...], updates: NDArray[Any], reduction: str
-) -> NDArray[Any]:
-    """A copy of the data with the updates at their places; unless they reduce, no two may be at one place."""
-    if reduction != "none" and reduction not in REDUCTIONS:
-        raise OnnxImportError(f"reduction = {reduction!r} is none of none, {', '.join(REDUCTIONS)}")
-    result = np.array(data)  # splats become arrays of their own
-    if reduction == "none":
-        result[places] = updates
-    else:
-        with np.errstate(all="ignore"):
-            REDUCTIONS[reduction].at(result, places, updates)
-    return result
-
-
-# Nodes: None where the result exceeds the budget of the model --------------------------------------------------------
-
 
 def gather(node: Node) -> NDArray[Any] | None:
     """Slices of the data along an axis."""
-    data, indices = _arrays(node)
+    data, indices = node.arrays()
     if not data.ndim:
         raise OnnxImportError("the data have no dims to gather from")
     axis = normalize_axis(node.get("axis", 0), data.ndim)
-    _check(indices, data.shape[axis], f"axis {axis}")
-    shape = check_shape(data.shape[:axis] + indices.shape + data.shape[axis + 1 :], data.dtype, "the result")
+    shape = gathered_shape(data, indices, axis)
     if is_splat(data) and prod(shape):
         return splat(collapsed(data), shape)
-    if not node.affords(prod(shape) * data.itemsize, STEPS_PER_ELEMENT * prod(shape)):
-        return None
-    return np.asarray(np.take(data, indices, axis=axis))
+    return np.asarray(np.take(data, indices, axis=axis)) if _affords(node, prod(shape), data) else None
 
 
 def gather_elements(node: Node) -> NDArray[Any] | None:
     """The element at each index along an axis, at the same place of all others."""
-    data, indices = _arrays(node)
+    data, indices = node.arrays()
     axis = node.get("axis", 0)
     return gathered_elements(data, indices, axis) if _affords(node, indices.size, data) else None
 
 
 def gather_nd(node: Node) -> NDArray[Any] | None:
     """The slice of the data at each vector of indices; the first dims may be common to data and indices."""
-    data, indices = _arrays(node)
+    data, indices = node.arrays()
     batch = node.get("batch_dims", 0)
     size = prod(gathered_nd_shape(data, indices, batch))
     return gathered_nd(data, indices, batch) if _affords(node, size, data) else None
@@ -132,7 +58,7 @@ def gather_nd(node: Node) -> NDArray[Any] | None:
 
 def scatter_elements(node: Node) -> NDArray[Any] | None:
     """The data with the element at each index along an axis updated."""
-    data, indices, updates = _arrays(node)
+    data, indices, updates = node.arrays()
     axis, reduction = node.get("axis", 0), node.get("reduction", "none")
     affords = _affords(node, max(data.size, updates.size), data)
     return scattered_elements(data, indices, updates, axis, reduction) if affords else None
@@ -140,7 +66,7 @@ def scatter_elements(node: Node) -> NDArray[Any] | None:
 
 def scatter_nd(node: Node) -> NDArray[Any] | None:
     """The data with the slice at each vector of indices updated."""
-    data, indices, updates = _arrays(node)
+    data, indices, updates = node.arrays()
     reduction = node.get("reduction", "none")
     affords = _affords(node, max(data.size, updates.size), data)
     return scattered_nd(data, indices, updates, reduction) if affords else None
@@ -156,50 +82,6 @@ FOLDERS: dict[str, Callable[[Node], NDArray[Any] | None]] = {
 }
 
 
-def _arrays(node: Node) -> list[NDArray[Any]]:
-    return [array for array in node.constant_inputs() if array is not None]
-
-
-def _unfit(data: NDArray[Any], indices: NDArray[Any]) -> str:
-    return f"indices of shape {shape_text(indices.shape)} do not fit data of shape {shape_text(data.shape)}"
-
-
-def _check(indices: NDArray[Any], extent: int, where: str) -> None:
-    """Raises OnnxImportError where an index is outside of -extent..extent - 1."""
-    low, high = (0, -1) if not indices.size else (int(indices.min()), int(indices.max()))
-    if indices.size and not -extent <= low <= high < extent:
-        wrong = low if low < -extent else high
-        raise OnnxImportError(f"index {wrong} is not in {-extent}..{extent - 1}, {where} of the data")
-
-
-def _counted(dim: int, extent: int, rank: int) -> NDArray[np.int64]:
-    """The numbers below `extent` along one of `rank` dims."""
-    shape = [1] * rank
-    shape[dim] = extent
-    return np.arange(extent, dtype=np.int64).reshape(shape)
-
-
-def _along_axis(data: NDArray[Any], indices: NDArray[Any], axis: int) -> tuple[NDArray[Any], ...]:
-    """NumPy's index of the elements that are at `indices` along the axis, and where the index is in all other dims."""
-    if data.ndim != indices.ndim or not data.ndim:
-        raise OnnxImportError(_unfit(data, indices))
-    axis = normalize_axis(axis, data.ndim)
-    if any(indices.shape[dim] > data.shape[dim] for dim in range(data.ndim) if dim != axis):
-        raise OnnxImportError(_unfit(data, indices))
-    _check(indices, data.shape[axis], f"axis {axis}")
-    return tuple(
-        indices if dim == axis else _counted(dim, extent, data.ndim)
-        for dim, extent in enumerate(indices.shape)
-    )
-
-
-def _vectors(indices: NDArray[Any], extents: Sequence[int]) -> tuple[NDArray[Any], ...]:
-    """NumPy's index of the slices at vectors of indices, which are the last dim."""
-    columns = tuple(indices[..., dim] for dim in range(indices.shape[-1]))
-    for dim, column in enumerate(columns):
-        _check(column, extents[dim], f"dim {dim}")
-    return columns
-
-
 def _affords(node: Node, size: int, data: NDArray[Any]) -> bool:
-    return node.affords(size * data.itemsize, STEPS_PER_INDEXED_ELEMENT * size)
+    """Takes a result of `size` elements from the budget: NumPy takes 1 to 27 ns for one at an index."""
+    return node.affords(size * data.itemsize, STEPS_PER_ELEMENT * size)

@@ -222,6 +222,10 @@ class Node:
         """The arrays of all inputs, None where one is left out; only for a node that `is_constant`."""
         return [value.array if isinstance(value, Constant) else None for value in self._inputs]
 
+    def arrays(self) -> list[NDArray[Any]]:
+        """Those of `constant_inputs` that are given."""
+        return [array for array in self.constant_inputs() if array is not None]
+
     def check_all_read(self) -> None:
         """Raises UnsupportedUse where the node has an attribute or input that was not read."""
         for name in self._attributes:

@@ -288,10 +288,6 @@ def _concat(builder: Builder, node: Node) -> Value:
     if not values:
         raise OnnxImportError("the node has no inputs, expected 1 or more")
     axis = normalize_axis(node.required("axis", 0), len(shape_of(values[0])))
-    # Empty tensors, as those of a cache before the first token, add nothing; where they do not fit, the op says so.
-    others = {(*shape[:axis], *shape[axis + 1 :]) for shape in map(shape_of, values)}
-    if len(others) == 1 and len({dtype_of(value) for value in values}) == 1:
-        values = [value for value in values if shape_of(value)[axis] != 0] or values[:1]
     return builder.apply(nn.ConcatOp, *values, axis=axis) if len(values) > 1 else values[0]
 
 

@@ -64,6 +64,18 @@ def test_a_concat_of_other_elements_is_a_reorder_into_each_part():
     assert [type(step) for step in plan.steps] == [KernelStep]
 
 
+def test_an_empty_part_of_a_concat_is_nowhere():
+    module = parse(
+        "func.func @main(%x: tensor<3x2xf32>, %y: tensor<3x0xf32>, %z: tensor<3x4xf32>) -> tensor<3x6xf32> {\n"
+        "  %a = nn.concat %x, %y, %z axis = 1"
+        " : (tensor<3x2xf32>, tensor<3x0xf32>, tensor<3x4xf32>) -> tensor<3x6xf32>\n"
+        "  func.return %a : tensor<3x6xf32>\n}"
+    )
+    inputs = [np.arange(n, dtype=np.float32).reshape(3, -1 if n else 0) for n in (6, 0, 12)]
+    plan = plan_of(compare(module, *inputs))
+    assert not any(isinstance(step, ReferenceStep) for step in plan.steps)
+
+
 def test_an_expansion_is_a_reorder_of_a_broadcast():
     program = Program((5, 1))
     compare(program.module(program.add(nn.ExpandOp, program.argument(0), shape=(2, 5, 3))), numbers((5, 1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -40,15 +41,30 @@ def test_positions_inside_and_outside(mode: str, padding: str, align: bool, shap
     np.testing.assert_allclose(grid_sample(x, grid, mode, padding, align), wanted, atol=2e-5)
 
 
-def test_old_names_of_modes():
-    x, grid = np.ones((1, 1, 2, 2), np.float32), np.zeros((1, 1, 1, 2), np.float32)
-    for mode in ("bilinear", "bicubic"):
-        np.testing.assert_array_equal(grid_sample(x, grid, mode, "border", True), [[[[1]]]])
+@pytest.mark.parametrize(("old", "new"), [("bilinear", "linear"), ("bicubic", "cubic")])
+def test_old_names_of_modes(old: str, new: str):
+    random = np.random.default_rng(1)
+    x, grid = (random.uniform(-1, 1, shape).astype(np.float32) for shape in ((1, 2, 5, 4), (1, 3, 7, 2)))
+    np.testing.assert_array_equal(
+        grid_sample(x, grid, old, "border", True), grid_sample(x, grid, new, "border", True)
+    )
 
 
-def test_negative_positions_that_are_no_numbers_read_nothing_outside():
-    x = np.ones((1, 1, 2, 2), np.float32)
-    grid = np.array([[[[np.nan, np.inf], [-np.inf, 0]]]], np.float32)
-    for padding in ("zeros", "border", "reflection"):
-        with np.errstate(invalid="ignore"):
-            assert grid_sample(x, grid, "nearest", padding, False).shape == (1, 1, 1, 2)
+def test_negative_modes_differ():
+    random = np.random.default_rng(1)
+    x, grid = (random.uniform(-1, 1, shape).astype(np.float32) for shape in ((1, 2, 5, 4), (1, 3, 7, 2)))
+    found = [grid_sample(x, grid, mode, "border", True) for mode in ("nearest", "linear", "cubic")]
+    assert not any(np.allclose(a, b) for a, b in combinations(found, 2))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_negative_positions_that_are_no_numbers_read_nothing_outside(mode: str, padding: str):
+    # What they read nobody defines; they do not change what others read.
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)
+    place = (0.25, -0.5)
+    grid = np.array([[[place, (np.nan, np.inf), (-np.inf, 0), place]]], np.float32)
+    with np.errstate(invalid="ignore"):
+        found = grid_sample(x, grid, mode, padding, False)
+    alone = grid_sample(x, grid[:, :, :1], mode, padding, False)
+    np.testing.assert_array_equal(found[..., [0, 3]], alone[..., [0, 0]])

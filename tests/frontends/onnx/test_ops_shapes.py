@@ -34,19 +34,6 @@ def test_dropout_vanishes():
         assert ops_of(model([node("Dropout", inputs)], X, constants=constants, opset=opset)) == []
 
 
-def test_empty_tensors_take_no_part_in_concatenations():
-    empty = {"e": np.zeros((1, 0, 8, 8), np.float32)}
-    assert ops_of(model([node("Concat", "e x e", axis=1)], X, constants=empty)) == []
-    (both,) = ops_of(model([node("Concat", "x e x", axis=1)], X, constants=empty))
-    assert isinstance(both, nn.ConcatOp) and len(both.operands) == 2
-
-
-def test_negative_empty_tensors_that_do_not_fit_are_an_error():
-    empty = {"e": np.zeros((1, 0, 8, 7), np.float32)}
-    with pytest.raises(OnnxImportError, match="1x3x8x8 != 1x0x8x7"):
-        from_onnx(model([node("Concat", "x e", axis=1)], X, constants=empty))
-
-
 @pytest.mark.parametrize(
     ("opset", "source"),
     [
