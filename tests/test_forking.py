@@ -218,6 +218,7 @@ USES = {
     "address": "li.Format.from_tag('nChw8c').bind((2, 17, 5, 4)).address((1, 16, 4, 3))",
     "compile": "li.compile(path)",
     "optimize": "li.optimize_onnx(path)",
+    "parse": "li.parse('func.func @f(%x: f32) -> f32 { %y = math.exp %x : f32 func.return %y : f32 }')",
     "leave for ONNX": "li.to_onnx(li.from_onnx(path))",
     "leave for MLIR": "li.to_mlir(li.parse('func.func @main(%x: tensor<4xf32>) -> tensor<4xf32>'"
     " '{ func.return %x : tensor<4xf32> }'))",
@@ -245,7 +246,7 @@ sys.meta_path.insert(0, Watch())
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    onnx = pytest.importorskip("onnx", exc_type=ImportError)
+    onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
     model = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["": 17]> g (float[2,4,8,8] x) => (float[2,4,8,8] y)'
         "{ a = Relu(x) t = Transpose<perm = [0, 2, 3, 1]>(a) s = Sigmoid(t) y = Transpose<perm = [0, 3, 1, 2]>(s) }"

@@ -10,8 +10,9 @@ A program that is wrong is refused whole, with a `ProgramError` that has every m
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from typing import IO
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import IO, TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -21,10 +22,14 @@ from xdsl.utils.exceptions import ParseError
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
 from layout_ir.errors import LayoutError, public
+from layout_ir.forking import loading
 from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.frontends.mlir.verify_module import verify_module
 from layout_ir.printing import print_module
 from layout_ir.rendering import Renderer, from_parse_error
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
 
 TEXT_NAME = "<text>"
 """What places in a program name as their file where the program came as a text."""
@@ -65,9 +70,16 @@ def register_dialects(ctx: Context, without: Collection[str] = ()) -> None:
 
     Of those of one name that of this package is taken, none where it is in `without`.
     """
-    for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
+    with loading:  # packages that add dialects are imported for their names
+        factories = {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}
+    for name, factory in factories.items():
         if name not in without:
-            ctx.register_dialect(name, registry.with_additions(name, factory))
+            ctx.register_dialect(name, partial(_loaded, registry.with_additions(name, factory)))
+
+
+def _loaded(factory: Callable[[], Dialect]) -> Dialect:
+    with loading:
+        return factory()
 
 
 @public
