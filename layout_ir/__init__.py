@@ -4,14 +4,14 @@
     li.Format.from_tag("nChw8c").bind((2, 17, 5, 4)).address((1, 16, 4, 3))      # 952
 
 `layout_ir.algebra.format` explains what a layout is. Names below are loaded on first use, so that importing the package
-costs nothing and the algebra never needs a compiler.
+brings little but a lock, and the algebra never needs a compiler.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-from layout_ir.forking import loading  # now: while it is imported, nothing holds a process that forks
+from layout_ir.forking import loading  # not on first use: nothing would hold a fork meanwhile
 
 TYPE_CHECKING = False  # that of `typing`, whose import would take longer than all else here
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def _hold() -> None:
     held: list[Lock] = []
     try:
         _take(loading, held)
-        for reference in list(reversed(_locks)):  # now: what was imported just before has locks of its own
+        for reference in list(reversed(_locks)):  # only now: who held `loading` may have added one
             _take(reference(), held)
     except BaseException:
         _give_back(held)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.forking import loading
+
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
     from xdsl.passes import ModulePass
@@ -38,9 +40,14 @@ _INCOMPLETE = ("linalg", "memref", "tensor", "tosa")
 
 def with_additions(name: str, load: Callable[[], Dialect]) -> Callable[[], Dialect]:
     """The callable that loads dialect `name`, which `load` returns, with the ops of MLIR that it lacks."""
-    if name not in _INCOMPLETE:
-        return load
-    return lambda: import_module("layout_ir.dialects.upstream").with_additions(name, load)
+
+    def load_whole() -> Dialect:
+        with loading:
+            if name not in _INCOMPLETE:
+                return load()
+            return import_module("layout_ir.dialects.upstream").with_additions(name, load)
+
+    return load_whole
 
 
 _PASSES = (

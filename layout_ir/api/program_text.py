@@ -10,9 +10,8 @@ A program that is wrong is refused whole, with a `ProgramError` that has every m
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
-from functools import partial
-from typing import IO, TYPE_CHECKING
+from collections.abc import Collection
+from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -27,9 +26,6 @@ from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.frontends.mlir.verify_module import verify_module
 from layout_ir.printing import print_module
 from layout_ir.rendering import Renderer, from_parse_error
-
-if TYPE_CHECKING:
-    from xdsl.ir import Dialect
 
 TEXT_NAME = "<text>"
 """What places in a program name as their file where the program came as a text."""
@@ -74,12 +70,7 @@ def register_dialects(ctx: Context, without: Collection[str] = ()) -> None:
         factories = {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}
     for name, factory in factories.items():
         if name not in without:
-            ctx.register_dialect(name, partial(_loaded, registry.with_additions(name, factory)))
-
-
-def _loaded(factory: Callable[[], Dialect]) -> Dialect:
-    with loading:
-        return factory()
+            ctx.register_dialect(name, registry.with_additions(name, factory))
 
 
 @public

@@ -17,7 +17,7 @@ from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.tensor_protos import check_shape
 from layout_ir.frontends.onnx.translation import normalize_axis
 
-REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 """What an update and the element in its place become, by the attribute `reduction`."""
 
 
@@ -80,14 +80,14 @@ def _updated(
     data: NDArray[Any], places: tuple[NDArray[Any], ...], updates: NDArray[Any], reduction: str
 ) -> NDArray[Any]:
     """A copy of the data with the updates at their places; unless they reduce, no two may be at one place."""
-    if reduction != "none" and reduction not in REDUCTIONS:
-        raise OnnxImportError(f"reduction = {reduction!r} is none of none, {', '.join(REDUCTIONS)}")
+    if reduction != "none" and reduction not in _REDUCTIONS:
+        raise OnnxImportError(f"reduction = {reduction!r} is none of none, {', '.join(_REDUCTIONS)}")
     result = np.array(data)  # splats become arrays of their own
     if reduction == "none":
         result[places] = updates
     else:
         with np.errstate(all="ignore"):
-            REDUCTIONS[reduction].at(result, places, updates)
+            _REDUCTIONS[reduction].at(result, places, updates)
     return result
 
 

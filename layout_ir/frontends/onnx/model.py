@@ -75,7 +75,7 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
 
     Raises OnnxImportError where it is cut or invalid.
     """
-    model, folder, title = _read(source)
+    model, folder, title = _read(source)  # says so where the package is missing
     import onnx
 
     _opsets(model.opset_import, title)

@@ -34,6 +34,12 @@ def test_dropout_vanishes():
         assert ops_of(model([node("Dropout", inputs)], X, constants=constants, opset=opset)) == []
 
 
+def test_negative_empty_tensors_that_do_not_fit_are_an_error():
+    empty = {"e": np.zeros((1, 0, 8, 7), np.float32)}
+    with pytest.raises(OnnxImportError, match="1x3x8x8 != 1x0x8x7"):
+        from_onnx(model([node("Concat", "x e", axis=1)], X, constants=empty))
+
+
 @pytest.mark.parametrize(
     ("opset", "source"),
     [
