@@ -37,11 +37,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import layout_ir as li
 from layout_ir.algebra.format import Format
-from layout_ir.api.compiling import state_for_library
 from layout_ir.api.execute import entry_point
 from layout_ir.backends.llvm.runtime.timing import Limits, Times, race
 from layout_ir.backends.onednn.execution_plan import KernelStep
 from layout_ir.backends.onednn.plan_runner import StepTime
+from layout_ir.backends.onednn.rewrites.pipeline import rewrite_before_selection
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.options import onednn, onednn_query
@@ -195,7 +195,7 @@ def measure(path: str, name: str, batch: int, threads: int, seconds: float) -> R
     seen: dict[tuple[str, ...], str] = {}
     for chooser in (CHOOSERS[-1], *CHOOSERS[:-1]):
         module = from_onnx(path, shapes=shapes)
-        state_for_library(module, entry_point(module, "main"))
+        rewrite_before_selection(module, entry_point(module, "main"))
         solution = optimize(module, chooser.target(), chooser.solver)
         predicted[chooser.name] = 0.0 if solution is None else solution.cost / 1e6
         first = seen.setdefault(signature(module), chooser.name)

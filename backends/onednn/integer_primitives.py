@@ -27,7 +27,6 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.tag import names_for
 from layout_ir.backends.onednn import memory_descriptors as descriptors
-from layout_ir.backends.onednn.dequantization import Dequantized, dequantized
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_primitives import (
@@ -45,6 +44,7 @@ from layout_ir.backends.onednn.primitives import (
     Quantization,
     Request,
 )
+from layout_ir.backends.onednn.quantized_values import Dequantized, dequantized
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import OptionAttr, ReorderOp, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of

@@ -26,7 +26,6 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.onednn import integer_primitives, op_primitives, recurrent_primitives
-from layout_ir.backends.onednn.dequantization import quantizing
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.op_loops import OpLoop
 from layout_ir.backends.onednn.op_primitives import BINARY, COMMUTATIVE, Operand, OpPrimitive, Values
@@ -38,6 +37,7 @@ from layout_ir.backends.onednn.primitives import (
     PrimitiveDescriptor,
     SumPostOp,
 )
+from layout_ir.backends.onednn.quantized_values import quantizing
 from layout_ir.dialects import layout, nn
 from layout_ir.dialects.layout import dtype_of
 from layout_ir.elements.numpy_types import Array

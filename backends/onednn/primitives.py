@@ -77,7 +77,6 @@ class Algorithm(IntEnum):
     MIN = 0x1FFF3
     DIV = 0x1FFF4
     SUB = 0x1FFF5
-    NEAREST = 0x2FFF0
     LINEAR_RESAMPLING = 0x2FFF1
     REDUCE_MAX = 0x2FFF2
     REDUCE_MIN = 0x2FFF3
@@ -172,6 +171,11 @@ class PrimitiveDescriptor:
     def is_slow(self) -> bool:
         """Whether it is the library's reference: one element after the other, addresses computed for each."""
         return "ref" in self.implementation.replace("any", "")
+
+    @property
+    def is_vectorized(self) -> bool:
+        """Whether it computes several elements at once, as neither the reference nor its simple kernels do."""
+        return not self.is_slow and not any(name in self.implementation for name in ("simple", "ncsp"))
 
     def descriptor(self, argument: int) -> MemoryDescriptor:
         """The memory descriptor of an execution argument: what was given, or chosen for `any`."""

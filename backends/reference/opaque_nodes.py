@@ -65,6 +65,7 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
             f"{op.title} runs by the onnx package, which is not installed: pip install 'layout-ir[onnx]'"
         ) from error
 
+    from layout_ir.backends.reference.node_operators import own_operators
     from layout_ir.dialects.nn.protos import node_of
     from layout_ir.frontends.onnx.evaluation import OLDEST
     from layout_ir.frontends.onnx.subgraphs import nodes_within
@@ -99,7 +100,7 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
             )
     try:
         try:
-            return ReferenceEvaluator(model, new_ops=_own_operators()), names
+            return ReferenceEvaluator(model, new_ops=own_operators()), names
         except Exception:
             if op.domain.data:
                 raise
@@ -110,67 +111,6 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
         raise LayoutError(
             f"the onnx package {onnx.__version__} has no reference for {op.title}: {message}"
         ) from error
-
-
-def _own_operators() -> list[Any]:
-    """Operators in place of those of the onnx package that fail on what the standard allows, or loop in Python."""
-    from onnx.reference.op_run import OpRun
-
-    from layout_ir.backends.reference.grid_sample import grid_sample
-    from layout_ir.frontends.onnx.indexed_arrays import (
-        gathered_elements,
-        gathered_nd,
-        scattered_elements,
-        scattered_nd,
-    )
-
-    class GatherElements(OpRun):
-        """Along dims of any extent (up to 1.23 of the package no more than 64), of indices that are fewer elsewhere."""
-
-        op_domain = ""
-
-        def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
-            return (gathered_elements(data, indices, axis),)
-
-    class GatherND(OpRun):
-        op_domain = ""
-
-        def _run(self, data: Array, indices: Array, batch_dims: int = 0) -> tuple[Array]:
-            return (gathered_nd(data, indices, batch_dims),)
-
-    class ScatterElements(OpRun):
-        op_domain = ""
-
-        def _run(
-            self, data: Array, indices: Array, updates: Array, axis: int = 0, reduction: str | None = None
-        ) -> tuple[Array]:
-            return (scattered_elements(data, indices, updates, axis, reduction or "none"),)
-
-    class ScatterND(OpRun):
-        op_domain = ""
-
-        def _run(
-            self, data: Array, indices: Array, updates: Array, reduction: str | None = None
-        ) -> tuple[Array]:
-            return (scattered_nd(data, indices, updates, reduction or "none"),)
-
-    class GridSample(OpRun):
-        """In all versions: before opset 20, modes have other names."""
-
-        op_domain = ""
-
-        def _run(
-            self,
-            x: Array,
-            grid: Array,
-            mode: str | None = None,
-            padding_mode: str | None = None,
-            align_corners: int | None = None,
-        ) -> tuple[Array]:
-            made = grid_sample(x, grid, mode or "linear", padding_mode or "zeros", bool(align_corners))
-            return (made,)
-
-    return [GatherElements, GatherND, GridSample, ScatterElements, ScatterND]
 
 
 def _array(tensor: Tensor, type: Attribute) -> Array:

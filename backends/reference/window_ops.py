@@ -1,4 +1,4 @@
-"""Convolution and pooling on arrays of logical order (N, C, spatial).
+"""Convolution, pooling and images of windows, on arrays of logical order (N, C, spatial).
 
 Convolution copies the windows of some output positions into a matrix and multiplies: the product runs at the speed
 of BLAS, and the size of the matrix is bounded, so that memory does not grow with the kernel.
@@ -6,7 +6,7 @@ of BLAS, and the size of the matrix is bounded, so that memory does not grow wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -58,6 +58,13 @@ class Window:
                 counts, self.strides, self.kernel, self.dilations, strict=True
             )
         )
+
+    def reached(self, extents: Ints, counts: Ints) -> list[tuple[int, int]]:
+        """Per dim, the pads that `counts` windows need: with ceil_mode the last may end behind those that are given."""
+        return [
+            (begin, max(covered - extent - begin, 0))
+            for (begin, _), covered, extent in zip(self.borders(), self.covered(counts), extents, strict=True)
+        ]
 
     @property
     def is_pixel(self) -> bool:
@@ -122,6 +129,32 @@ def max_pool(x: Array, window: Window, counts: Ints) -> Array:
     return _pool(x, np.maximum, lowest, window, counts)
 
 
+def max_pool_with_indices(
+    x: Array, window: Window, counts: Ints, *, column_major: bool
+) -> tuple[Array, Array]:
+    """`max_pool`, and where in x the first of the largest elements of each window is (i64): its number if x is
+    row-major, or has spatial dims that are column-major."""
+    extents = x.shape[2:]
+    order = "F" if column_major else "C"
+    numbers = np.arange(prod(extents), dtype=np.int64).reshape(extents, order=order)
+    planes = np.arange(prod(x.shape[:2]), dtype=np.int64).reshape(*x.shape[:2], *(1 for _ in extents))
+    # In pads there is nothing, and no number.
+    borders = window.reached(extents, counts)
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    x = np.pad(x, [(0, 0), (0, 0), *borders], constant_values=lowest)
+    numbers = np.pad(numbers, borders, constant_values=-1)
+    shape = (*x.shape[:2], *counts)
+    values, found = np.full(shape, lowest, x.dtype), np.full(shape, -1, np.int64)
+    for _, where in _taps(window, counts):
+        piece, number = x[(slice(None), slice(None), *where)], np.broadcast_to(numbers[where], shape)
+        larger = piece > values
+        if x.dtype.kind == "f":
+            larger |= np.isnan(piece) & ~np.isnan(values)  # as in max_pool
+        better = (number >= 0) & (larger | (found < 0))
+        values, found = np.where(better, piece, values), np.where(better, number, found)
+    return values, found + planes * prod(extents)
+
+
 def avg_pool(x: Array, window: Window, counts: Ints, *, count_include_pad: bool) -> Array:
     """The mean of each window, `counts` windows per dim; padding takes no part, or counts as zeros if asked to."""
     total = _pool(x, np.add, 0, window, counts)
@@ -138,22 +171,41 @@ def avg_pool(x: Array, window: Window, counts: Ints, *, count_include_pad: bool)
 
 def _pool(x: Array, join: Callable[..., Array], neutral: float, window: Window, counts: Ints) -> Array:
     """`join` folded over the kernel positions of each window: one strided slice of x per position."""
-    # With ceil_mode the last window may end behind the pads.
-    borders = [
-        (begin, max(covered - extent - begin, 0))
-        for (begin, _), covered, extent in zip(
-            window.borders(), window.covered(counts), x.shape[2:], strict=True
-        )
-    ]
+    borders = window.reached(x.shape[2:], counts)
     if any(map(any, borders)):
         x = np.pad(x, [(0, 0), (0, 0), *borders], constant_values=neutral)
     result: Array | None = None
-    for tap in product(*map(range, window.kernel)):
-        where = tuple(
-            slice(t * dilation, t * dilation + (count - 1) * stride + 1, stride)
-            for t, dilation, count, stride in zip(tap, window.dilations, counts, window.strides, strict=True)
-        )
+    for _, where in _taps(window, counts):
         piece = x[(slice(None), slice(None), *where)]
         result = np.array(piece, order="C") if result is None else join(result, piece, out=result)
     assert result is not None
     return result
+
+
+def col2im(columns: Array, extents: Ints, window: Window) -> Array:
+    """The images (N, C, `extents`) whose windows are the columns (N, C * window elements, window positions).
+
+    Where windows overlap, what they say of an element is added; what lies in the padding is left out.
+    """
+    batch, counts = len(columns), window.counts(extents)
+    pieces = columns.reshape(batch, -1, *window.kernel, *counts)
+    padded = tuple(extent + sum(border) for extent, border in zip(extents, window.borders(), strict=True))
+    images = np.zeros((batch, pieces.shape[1], *padded), columns.dtype)
+    for tap, where in _taps(window, counts):
+        images[(slice(None), slice(None), *where)] += pieces[(slice(None), slice(None), *tap)]
+    inside = (slice(begin, begin + e) for e, (begin, _) in zip(extents, window.borders(), strict=True))
+    return images[(slice(None), slice(None), *inside)]
+
+
+def _taps(window: Window, counts: Ints) -> Iterator[tuple[Ints, tuple[slice, ...]]]:
+    """Each position of the kernel, and where in the padded operand the windows have it."""
+    for tap in product(*map(range, window.kernel)):
+        yield (
+            tap,
+            tuple(
+                slice(t * dilation, t * dilation + (count - 1) * stride + 1, stride)
+                for t, dilation, count, stride in zip(
+                    tap, window.dilations, counts, window.strides, strict=True
+                )
+            ),
+        )

@@ -17,29 +17,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 
 from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
-from layout_ir.backends.onednn.channel_multipliers import split_channel_multipliers
-from layout_ir.backends.onednn.convolution_windows import shrink_windows
-from layout_ir.backends.onednn.dequantization import sink_dequantizations
-from layout_ir.backends.onednn.equal_ops import merge_equal_ops
 from layout_ir.backends.onednn.execution_plan import plan_execution
-from layout_ir.backends.onednn.gather_views import replace_gathers
-from layout_ir.backends.onednn.half_floats import widen_half_floats, widen_ops_without_kernels
-from layout_ir.backends.onednn.integer_primitives import state_integer_options
 from layout_ir.backends.onednn.library import library
-from layout_ir.backends.onednn.node_decomposition import decompose_nodes
-from layout_ir.backends.onednn.pad_folding import fold_pads
 from layout_ir.backends.onednn.plan_steps import RunnablePlan
-from layout_ir.backends.onednn.prefix_sums import decompose_prefix_sums
-from layout_ir.backends.onednn.recognized_functions import recognize_functions
-from layout_ir.backends.onednn.reorder_sinking import sink_reorders
-from layout_ir.backends.onednn.resize_decomposition import decompose_resizes
-from layout_ir.backends.onednn.transposed_convolutions import replace_transposed_convolutions
-from layout_ir.backends.onednn.transposition_sinking import compose_transpositions, sink_transpositions
+from layout_ir.backends.onednn.rewrites.pipeline import rewrite_after_selection, rewrite_before_selection
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
 from layout_ir.gc_pause import gc_paused
@@ -62,7 +47,7 @@ class _Settings:
     def program(self, module: ModuleOp, entry: str) -> Program:
         """The module, which becomes ours and is used up, with its layouts chosen, compiled."""
         function = entry_point(module, entry)
-        state_for_library(module, function)
+        rewrite_before_selection(module, function)
         if is_open(module):
             optimize(
                 module,
@@ -71,33 +56,11 @@ class _Settings:
                 measure_seconds=self.measure_seconds,
                 threads=self.threads,
             )
-        if self.fuse:
-            sink_reorders(module)
-        widen_ops_without_kernels(function, library())
+        rewrite_after_selection(module, function, self.fuse)
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         names = tuple(input_names(function)), tuple(result_names(function))
         runnable = RunnablePlan(plan, self.threads, f"@{function.sym_name.data}", *names)
         return Program(runnable, checked=self.checked)
-
-
-def state_for_library(module: ModuleOp, function: FuncOp) -> None:
-    """Says the program, in place, in ops that there are kernels for, before layouts are chosen for them."""
-    decompose_nodes(module)
-    widen_half_floats(function, library())
-    merge_equal_ops(module)
-    if is_open(module):
-        replace_gathers(module)
-        recognize_functions(module)
-        sink_transpositions(module)
-        fold_pads(module)
-        replace_transposed_convolutions(module)
-        shrink_windows(module, library())
-        split_channel_multipliers(module)
-        decompose_prefix_sums(module)
-        decompose_resizes(module)
-        sink_dequantizations(module)
-        compose_transpositions(module)
-        state_integer_options(module)
 
 
 @public

@@ -47,8 +47,10 @@ class ProgramMaker:
         return op.results[0]
 
     def constant(self, shape: Shape, scale: float = 0.5) -> SSAValue:
-        data = (self.numbers.standard_normal(shape) * scale).astype(np.float32)
-        type = TensorType(f32, list(shape))
+        return self.constant_of((self.numbers.standard_normal(shape) * scale).astype(np.float32))
+
+    def constant_of(self, data: np.ndarray) -> SSAValue:
+        type = TensorType(f32 if data.dtype == np.float32 else i64, list(data.shape))
         return self.add(nn.ConstantOp(literal(type, data.tobytes()), with_format(type, AnyAttr())))
 
     def step(self) -> None:
@@ -128,11 +130,11 @@ class ProgramMaker:
     def squares(self, x: SSAValue, shape: Shape) -> SSAValue:
         cls = self.rng.choice([nn.ReduceL1Op, nn.ReduceL2Op, nn.ReduceSumSquareOp, nn.ReduceLogSumExpOp])
         sums = self.add(cls(x, axes=self.rng.choice([(1,), (2, 3)])))
-        return self.add(
-            nn.DivOp(x, self.add(nn.MaxOp(sums, self.constant(()))))
-            if cls is not nn.ReduceLogSumExpOp
-            else nn.SubOp(x, sums)
-        )
+        if cls is nn.ReduceLogSumExpOp:
+            return self.add(nn.SubOp(x, sums))
+        # A transposed convolution with strides leaves pixels of zeros, and a quotient of two of them is no number.
+        least = self.constant_of(np.full((), 0.1, np.float32))
+        return self.add(nn.DivOp(x, self.add(nn.MaxOp(sums, least))))
 
     def where(self, x: SSAValue, shape: Shape) -> SSAValue:
         other = self.constant((shape[1], 1, 1))
@@ -140,9 +142,7 @@ class ProgramMaker:
 
     def gather(self, x: SSAValue, shape: Shape) -> SSAValue:
         axis = self.rng.choice([1, 2])
-        numbers = self.numbers.integers(0, shape[axis], shape[axis])
-        type = TensorType(i64, [shape[axis]])
-        indices = self.add(nn.ConstantOp(literal(type, numbers.tobytes()), with_format(type, AnyAttr())))
+        indices = self.constant_of(self.numbers.integers(0, shape[axis], shape[axis]))
         return self.add(nn.GatherOp(x, indices, axis=axis))
 
     def tile(self, x: SSAValue, shape: Shape) -> SSAValue:

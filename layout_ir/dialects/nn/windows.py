@@ -31,6 +31,19 @@ def check_rank(op: str, shape: Shape) -> None:
         )
 
 
+def same_pads(extents: Shape, kernel: Shape, strides: Shape, dilations: Shape, *, upper: bool) -> Shape:
+    """The pads, begins before ends, with which there is a window for every stride that an extent begins; of an odd
+    number of them, one more at the end with `upper`, else at the begin."""
+    less: list[int] = []
+    more: list[int] = []
+    for extent, size, stride, dilation in zip(extents, kernel, strides, dilations, strict=True):
+        steps = -(-extent // stride)
+        total = max((steps - 1) * stride + (size - 1) * dilation + 1 - extent, 0)
+        less.append(total // 2)
+        more.append(total - total // 2)
+    return (*less, *more) if upper else (*more, *less)
+
+
 def window_shape(
     extents: Shape,
     kernel: Shape,

@@ -8,6 +8,7 @@ from xdsl.ir import OpResult
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
+from layout_ir.dialects.nn.windows import same_pads
 from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse
@@ -41,15 +42,7 @@ def _window(node: Node, kernel: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
             raise OnnxImportError(f"{name} {list(values)} has an entry below 1")
     auto = node.get("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        begins: list[int] = []
-        ends: list[int] = []
-        for extent, size, stride, dilation in zip(extents, kernel, strides, dilations, strict=True):
-            steps = -(-extent // stride)
-            total = max((steps - 1) * stride + (size - 1) * dilation + 1 - extent, 0)
-            less, more = total // 2, total - total // 2
-            begins.append(less if auto == "SAME_UPPER" else more)
-            ends.append(more if auto == "SAME_UPPER" else less)
-        pads = (*begins, *ends)
+        pads = same_pads(extents, kernel, strides, dilations, upper=auto == "SAME_UPPER")
     elif auto == "VALID":
         pads = (0, 0) * len(extents)
     elif auto in ("NOTSET", ""):

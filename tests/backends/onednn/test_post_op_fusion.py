@@ -200,8 +200,8 @@ def test_negative_no_tensor_joins_a_resampling(other: tuple[int, ...]):
     shape = (2, 3, 4, 5)
     program = Program(shape, (2, 3, 8, 10))
     y = program.add(
-        nn.ResizeOp, program.argument(0, "nhwc"), sizes=(2, 3, 8, 10), mode="nearest", coordinates="half_pixel",
-        nearest_mode="round_prefer_ceil", format="nhwc",
+        nn.ResizeOp, program.argument(0, "nhwc"), sizes=(2, 3, 8, 10), mode="linear", coordinates="half_pixel",
+        format="nhwc",
     )  # fmt: skip
     second = program.argument(1, "nhwc") if len(other) == 4 else program.constant(numbers(other, 3))
     y = program.add(nn.MaxOp, y, second, format="nhwc")

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from layout_ir.backends.reference import window_ops
-from layout_ir.backends.reference.window_ops import Window, avg_pool, conv, max_pool
+from layout_ir.backends.reference.window_ops import Window, avg_pool, col2im, conv, max_pool
 from tests.backends.reference.catalog.numbers import F, torch
 from tests.backends.reference.catalog.windows import pool_by_definition
 
@@ -156,3 +156,26 @@ def test_reach_is_what_counts_windows_cover(rank: int):
             0 <= p - r < s for p, r, s in zip(padded, window.covered(counts), window.strides, strict=True)
         )
         assert prod(counts) > 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_images_of_windows(seed: int):
+    """Beside PyTorch's fold."""
+    random = np.random.default_rng(seed)
+    kernel, strides, dilations = (tuple(map(int, random.integers(1, 4, 2))) for _ in range(3))
+    pads = tuple(map(int, random.integers(0, 3, 2)))
+    extents = tuple(
+        int(random.integers(max((k - 1) * d + 1 - 2 * p, 1), 12))
+        for k, d, p in zip(kernel, dilations, pads, strict=True)
+    )
+    window = Window(kernel, strides, (*pads, *pads), dilations)
+    columns = random.normal(size=(2, 3 * prod(kernel), prod(window.counts(extents)))).astype(np.float32)
+    wanted = F.fold(
+        torch.from_numpy(columns), extents, kernel, dilation=dilations, padding=pads, stride=strides
+    )
+    np.testing.assert_allclose(col2im(columns, extents, window), wanted.numpy(), atol=1e-5)
+
+
+def test_negative_columns_that_are_no_windows():
+    with pytest.raises(ValueError, match="cannot reshape"):
+        col2im(np.zeros((1, 4, 5), np.float32), (3, 3), Window((2, 2), (1, 1), (0, 0, 0, 0), (1, 1)))

@@ -1,0 +1,114 @@
+"""Convolutions whose windows reach far beyond the operand, as those with large dilations do on small pictures.
+
+* Weights that meet nothing but pads are left out: a window of 3x3 with dilations of 12 on 8x8 pixels reads one.
+* Where the library has no kernel for that many pads, those of the last dim become elements of the operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from layout_ir.backends.onednn.library import Library, Refused, dims
+from layout_ir.backends.onednn.memory_descriptors import any_format, tagged
+from layout_ir.backends.onednn.primitives import INFERENCE, Algorithm, PrimitiveDescriptor, Request
+from layout_ir.backends.onednn.rewrites.inserted_ops import InsertedOps, elements_of
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import dtype_of, is_any
+from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.elements.numpy_types import Array
+
+
+def shrink_windows(module: ModuleOp, library: Library) -> None:
+    """Replaces, in place, convolutions of f32 with constant weights and open layouts."""
+    for op in list(module.walk()):
+        if isinstance(op, nn.ConvOp) and is_any(op.result.type) and dtype_of(op.x.type) == "f32":
+            weights = elements_of(op.w)
+            if any(op.pads) and weights is not None:
+                op = _without_idle_weights(op, weights)
+            _with_padded_operand(op, library)
+
+
+def _without_idle_weights(op: nn.ConvOp, weights: Array) -> nn.ConvOp:
+    """The convolution that computes the same without the weights that meet pads alone, or `op`."""
+    rank = len(op.strides)
+    extents, results, window = shape_of(op.x)[2:], shape_of(op.result)[2:], shape_of(op.w)[2:]
+    begins, ends = list(op.pads[:rank]), list(op.pads[rank:])
+    kept = [slice(None), slice(None)]
+    for d in range(rank):
+        used = _used(extents[d], results[d], window[d], op.strides[d], begins[d], op.dilations[d])
+        first, last = (int(used[0]), int(used[-1])) if len(used) else (0, window[d] - 1)
+        before, behind = first * op.dilations[d], (window[d] - 1 - last) * op.dilations[d]
+        if before > begins[d] or behind > ends[d]:
+            first, last, before, behind = 0, window[d] - 1, 0, 0
+        begins[d] -= before
+        ends[d] -= behind
+        kept.append(slice(first, last + 1))
+    if (*begins, *ends) == tuple(op.pads):
+        return op
+    ops = InsertedOps(op)
+    return _replaced(op, ops, op.x, ops.constant(weights[tuple(kept)]), (*begins, *ends))
+
+
+def _used(extent: int, result: int, window: int, stride: int, begin: int, dilation: int) -> Array:
+    """The weights of a dim that meet an element for some element of the result."""
+    # Weight k meets element i * stride - offset for the results i between `first` and `last`.
+    offset = begin - np.arange(window) * dilation
+    first = np.maximum(-(-offset // stride), 0)
+    last = np.minimum((extent - 1 + offset) // stride, result - 1)
+    return np.flatnonzero(first <= last)
+
+
+def _with_padded_operand(op: nn.ConvOp, library: Library) -> None:
+    """Has the operand hold the pads of the last dim where only then blocks of channels have a kernel, or any format."""
+    rank = len(op.strides)
+    pads = list(op.pads)
+    begin, end = pads[rank - 1], pads[-1]
+    shape = list(shape_of(op.x))
+    if not (begin or end) or not all(shape):
+        return
+    padded = [*shape[:-1], shape[-1] + begin + end]
+    pads[rank - 1] = pads[-1] = 0
+    spatial = "cde"[:rank]
+    for tag in (f"aB{spatial}16b", f"aB{spatial}8b", f"a{spatial}b"):
+        if _has_kernel(op, library, shape, op.pads, tag):
+            return
+        if _has_kernel(op, library, padded, pads, tag):
+            break
+    else:
+        return
+    zeros = [0] * (len(shape) - 1)
+    ops = InsertedOps(op)
+    _replaced(op, ops, ops.apply(nn.PadOp, op.x, pads=(*zeros, begin, *zeros, end)), op.w, pads)
+
+
+def _has_kernel(op: nn.ConvOp, library: Library, shape: Sequence[int], pads: Sequence[int], tag: str) -> bool:
+    """Whether the library convolves an operand of this shape in a format by more than its reference, or products over
+    unrolled windows. It takes 0.07 ms to say so."""
+    rank = len(op.strides)
+    weights = shape_of(op.w)
+    if op.group > 1:
+        weights = (op.group, weights[0] // op.group, *weights[1:])
+    windows = (dims(op.strides), dims(d - 1 for d in op.dilations), dims(pads[:rank]), dims(pads[rank:]))
+    try:
+        x, y = tagged(library, shape, tag), tagged(library, shape_of(op.result), tag)
+        tensors = (x, any_format(library, weights), None, y)
+        request = Request(
+            "convolution_forward", (INFERENCE, Algorithm.CONVOLUTION, *tensors, *windows), (windows,)
+        )
+        kernel = PrimitiveDescriptor(library, request)
+    except Refused:
+        return False
+    return not kernel.is_slow and "gemm" not in kernel.implementation
+
+
+def _replaced(op: nn.ConvOp, ops: InsertedOps, x: SSAValue, w: SSAValue, pads: Sequence[int]) -> nn.ConvOp:
+    """The convolution of x with w, in place of `op`."""
+    attributes = {name: getattr(op, name) for name in op.__fields__} | {"pads": tuple(pads)}
+    result = ops.apply(nn.ConvOp, x, w, op.b, **attributes)
+    ops.replace(result)
+    assert isinstance(result.owner, nn.ConvOp)
+    return result.owner

@@ -1,0 +1,385 @@
+"""Opaque ONNX nodes as ops of the program, where the executor has kernels for those and none for the node.
+
+    QuantizeLinear, DequantizeLinear       layout.reorder, which converts
+    QLinearConv, QLinearMatMul, ...        dequantized operands, the op on floats, its result quantized
+    ConvInteger, MatMulInteger             the same with scales of 1, where no sum leaves what f32 counts exactly
+    FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
+    Einsum of one or two tensors           transpositions, sums and a product
+    ScatterND at constant places           slices of the data beside the updates (`scatter_decomposition`)
+    GatherElements, Col2Im                 gathers and transpositions (`gather_decomposition`)
+    LSTM, GRU                              a node per direction (`recurrent_decomposition`)
+    Resize by cubic interpolation          products with constant matrices (`resize_decomposition`)
+
+The ops say what the nodes compute; that integers are multiplied in the end is up to `integer_primitives`. A node that
+is used otherwise than described here (parameters that are computed, blocks of their own scales, an unknown activation)
+stays opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from layout_ir.backends.onednn.rewrites.gather_decomposition import gathered_elements, pictures_of_patches
+from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
+from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
+from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
+from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
+from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
+from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
+from layout_ir.elements.numpy_types import Array
+from layout_ir.errors import LayoutError
+
+_EXACT = 1 << 24
+"""Up to this every integer is an f32."""
+
+
+def decompose_nodes(module: ModuleOp) -> None:
+    """Replaces, in place, the opaque nodes of `module` for which there are ops."""
+    for op in list(module.walk()):
+        decompose = _DECOMPOSITIONS.get(op.title) if isinstance(op, nn.OpaqueOp) else None
+        if decompose is None or not isinstance(op, nn.OpaqueOp) or not op.results:
+            continue
+        node = OpaqueNode(op)
+        try:
+            found = decompose(node)
+            made = found if isinstance(found, list) else [found, *(None for _ in op.results[1:])]
+            if not all(map(_replaces, made, op.results)):
+                raise Unsupported
+        except (Unsupported, LayoutError, VerifyException):
+            node.take_back()
+            continue
+        node.replace(*made)
+
+
+def _replaces(new: SSAValue | None, old: SSAValue) -> bool:
+    """Whether uses of `old` can take `new`; None can where there are no uses."""
+    if new is None:
+        return not list(old.uses)
+    return shape_of(new) == shape_of(old) and dtype_of(new.type) == dtype_of(old.type)
+
+
+# QuantizeLinear, DequantizeLinear -------------------------------------------------------------------------------------
+
+
+def _quantize(node: OpaqueNode) -> SSAValue:
+    x, scale = node.input(0), node.constant_input(1)
+    dtype = integers_of(node.op.results[0])
+    if node.attribute("block_size", 0) or dtype_of(x.type) not in ("f32", "f16", "bf16"):
+        raise Unsupported
+    dim = node.attribute("axis", 1) % max(len(shape_of(x)), 1)
+    return node.converted(x, dtype, (None, scale), (None, node.constant_input(2)), dim)
+
+
+def _dequantize(node: OpaqueNode) -> SSAValue:
+    x, scale = node.input(0), node.constant_input(1)
+    integers_of(x)
+    result = dtype_of(node.op.results[0].type)
+    if node.attribute("block_size", 0) or result not in ("f32", "f16", "bf16"):
+        raise Unsupported
+    dim = node.attribute("axis", 1) % max(len(shape_of(x)), 1)
+    return node.converted(x, result, (scale, None), (node.constant_input(2), None), dim)
+
+
+# Quantized ops --------------------------------------------------------------------------------------------------------
+
+
+def _windows(node: OpaqueNode, rank: int) -> dict[str, Any]:
+    """Strides, pads and dilations; pads that are still to be computed are not supported."""
+    if node.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or node.attribute("channels_last", 0):
+        raise Unsupported
+    return {
+        "strides": node.attribute("strides", (1,) * rank),
+        "pads": node.attribute("pads", (0,) * (2 * rank)),
+        "dilations": node.attribute("dilations", (1,) * rank),
+    }
+
+
+def _real_bias(node: OpaqueNode, number: int, factor: Array) -> SSAValue | None:
+    """The bias of input `number`, integers that `factor` makes real numbers."""
+    bias = node.constant_input(number)
+    return None if bias is None else node.constant(bias.astype(np.float64) * factor.astype(np.float64))
+
+
+def _scales(node: OpaqueNode, *numbers: int) -> Array:
+    """The product of constant scales."""
+    found = [node.constant_input(number) for number in numbers]
+    if any(scale is None for scale in found):
+        raise Unsupported
+    return np.asarray(prod(cast("list[Any]", found)))
+
+
+def _qlinear_conv(node: OpaqueNode) -> SSAValue:
+    w = node.input(3)
+    windows = _windows(node, len(shape_of(w)) - 2)
+    bias = _real_bias(node, 8, _scales(node, 1, 4))
+    x = node.dequantized(node.input(0), 1, 2)
+    y = node.apply(
+        nn.ConvOp, x, node.dequantized(w, 4, 5, 0), bias, group=node.attribute("group", 1), **windows
+    )
+    return node.quantized(y, 6, 7, integers_of(node.op.results[0]))
+
+
+def _qlinear_matmul(node: OpaqueNode) -> SSAValue:
+    a, b = node.input(0), node.input(3)
+    left = node.dequantized(a, 1, 2, max(len(shape_of(a)) - 2, 0))
+    right = node.dequantized(b, 4, 5, len(shape_of(b)) - 1)
+    return node.quantized(node.apply(nn.MatmulOp, left, right), 6, 7, integers_of(node.op.results[0]))
+
+
+def _qgemm(node: OpaqueNode) -> SSAValue:
+    """a, its scale and zero point, b, the same, c in integers, scale and zero point of the result."""
+    flags = {"trans_a": bool(node.attribute("transA", 0)), "trans_b": bool(node.attribute("transB", 0))}
+    alpha = node.attribute("alpha", 1.0)
+    b = node.input(3)
+    columns = 0 if flags["trans_b"] else len(shape_of(b)) - 1
+    bias = _real_bias(node, 6, alpha * _scales(node, 1, 4))
+    left, right = node.dequantized(node.input(0), 1, 2), node.dequantized(b, 4, 5, columns)
+    y = node.apply(nn.GemmOp, left, right, bias, alpha=alpha, **flags)
+    return y if node.optional(7) is None else node.quantized(y, 7, 8, integers_of(node.op.results[0]))
+
+
+def _on_reals(make: Callable[[OpaqueNode, SSAValue], SSAValue]) -> Decomposition:
+    """x, its scale and zero point, those of the result; `make` computes on real numbers."""
+
+    def decompose(node: OpaqueNode) -> SSAValue:
+        x = node.dequantized(node.input(0), 1, 2)
+        return node.quantized(make(node, x), 3, 4, integers_of(node.op.results[0]))
+
+    return decompose
+
+
+def _global_average(node: OpaqueNode, x: SSAValue) -> SSAValue:
+    if node.attribute("channels_last", 0):
+        raise Unsupported
+    return node.apply(nn.GlobalAvgPoolOp, x)
+
+
+def _average(node: OpaqueNode, x: SSAValue) -> SSAValue:
+    kernel = node.attribute("kernel_shape")
+    windows = _windows(node, len(kernel))
+    flags = {name: bool(node.attribute(name, 0)) for name in ("ceil_mode", "count_include_pad")}
+    return node.apply(nn.AvgPoolOp, x, kernel=kernel, **flags, **windows)
+
+
+def _two_reals(op: type[nn.BinaryOp]) -> Decomposition:
+    def decompose(node: OpaqueNode) -> SSAValue:
+        a, b = node.dequantized(node.input(0), 1, 2), node.dequantized(node.input(3), 4, 5)
+        return node.quantized(node.apply(op, a, b), 6, 7, integers_of(node.op.results[0]))
+
+    return decompose
+
+
+def _qlinear_concat(node: OpaqueNode) -> SSAValue:
+    """Scale and zero point of the result, then each tensor with its own."""
+    parts = [node.dequantized(node.input(k), k + 1, k + 2) for k in range(2, len(node.inputs), 3)]
+    axis = node.attribute("axis", 0) % len(shape_of(parts[0]))
+    return node.quantized(node.apply(nn.ConcatOp, *parts, axis=axis), 0, 1, integers_of(node.op.results[0]))
+
+
+# Integer products -----------------------------------------------------------------------------------------------------
+
+
+def _conv_integer(node: OpaqueNode) -> SSAValue:
+    w = node.input(1)
+    windows = _windows(node, len(shape_of(w)) - 2)
+    x, weights = _exact_operands(node, 0)
+    y = node.apply(nn.ConvOp, x, weights, group=node.attribute("group", 1), **windows)
+    return node.converted(y, "i32", (None, None), (None, None))
+
+
+def _matmul_integer(node: OpaqueNode) -> SSAValue:
+    a, b = _exact_operands(node, max(len(shape_of(node.input(1))) - 1, 0))
+    return node.converted(node.apply(nn.MatmulOp, a, b), "i32", (None, None), (None, None))
+
+
+def _exact_operands(node: OpaqueNode, outputs: int) -> tuple[SSAValue, SSAValue]:
+    """Both operands of a product of integers, less their zero points; the second a constant with its outputs along dim
+    `outputs`, where no sum of absolute products comes to 2^24: up to there f32 has every integer."""
+    x, w = node.input(0), node.input(1)
+    weights, zero_point = node.constant_input(1), node.constant_input(3)
+    if weights is None:
+        raise Unsupported
+    numbers = weights.astype(np.int64)
+    if zero_point is not None:
+        shape = [1] * numbers.ndim
+        if zero_point.size > 1:
+            shape[outputs] = zero_point.size
+        numbers = numbers - zero_point.astype(np.int64).reshape(shape)
+    columns = np.abs(numbers).sum(axis=tuple(d for d in range(numbers.ndim) if d != outputs))
+    if np.max(columns, initial=0) * 255 >= _EXACT:
+        raise Unsupported
+    one = np.ones((), np.float32)
+    right = node.converted(w, "f32", (one, None), (zero_point, None), outputs)
+    own = node.optional(2)
+    if own is None or elements_of(own) is not None:
+        return node.converted(x, "f32", (one, None), (node.constant_input(2), None)), right
+    if prod(shape_of(own)) != 1:
+        raise Unsupported
+    real = node.converted(x, "f32", (one, None), (None, None))
+    return node.apply(nn.SubOp, real, node.converted(own, "f32", (one, None), (None, None))), right
+
+
+# What ONNX Runtime fuses ----------------------------------------------------------------------------------------------
+
+
+def _activated(node: OpaqueNode, value: SSAValue) -> SSAValue:
+    """What the fused activation makes of `value`."""
+    name = node.attribute("activation", "")
+    given = node.attribute("activation_params", ())
+    numbers = [float(x) for x in given] or [
+        float(node.attribute(f"activation_{part}"))
+        for part in ("alpha", "beta")
+        if node.attribute(f"activation_{part}") is not None
+    ]
+    if not name:
+        return value
+    if name not in _ACTIVATIONS:
+        raise Unsupported
+    op, fields = _ACTIVATIONS[name]
+    return node.apply(op, value, **dict(zip(fields, numbers, strict=False)))
+
+
+_ACTIVATIONS: dict[str, tuple[type[nn.UnaryOp], tuple[str, ...]]] = {
+    "Relu": (nn.ReluOp, ()),
+    "Tanh": (nn.TanhOp, ()),
+    "Sigmoid": (nn.SigmoidOp, ()),
+    "LeakyRelu": (nn.LeakyReluOp, ("alpha",)),
+    "Clip": (nn.ClipOp, ("min", "max")),
+    "HardSigmoid": (nn.HardSigmoidOp, ("alpha", "beta")),
+    "HardSwish": (nn.HardSwishOp, ()),
+}
+
+
+def _fused_conv(node: OpaqueNode) -> SSAValue:
+    w = node.input(1)
+    windows = _windows(node, len(shape_of(w)) - 2)
+    y = node.apply(nn.ConvOp, node.input(0), w, node.optional(2), group=node.attribute("group", 1), **windows)
+    addend = node.optional(3)
+    return _activated(node, y if addend is None else node.apply(nn.AddOp, y, addend))
+
+
+def _fused_gemm(node: OpaqueNode) -> SSAValue:
+    flags = {"trans_a": bool(node.attribute("transA", 0)), "trans_b": bool(node.attribute("transB", 0))}
+    numbers = {"alpha": node.attribute("alpha", 1.0), "beta": node.attribute("beta", 1.0)}
+    y = node.apply(nn.GemmOp, node.input(0), node.input(1), node.optional(2), **flags, **numbers)
+    return _activated(node, y)
+
+
+def _fused_matmul(node: OpaqueNode) -> SSAValue:
+    """alpha * A' * B': a flag exchanges the last two dims of an operand."""
+    if node.attribute("transBatchA", 0) or node.attribute("transBatchB", 0):
+        raise Unsupported
+    sides: list[SSAValue] = []
+    for number, name in enumerate(("transA", "transB")):
+        value = node.input(number)
+        rank = len(shape_of(value))
+        if node.attribute(name, 0) and rank > 1:
+            value = node.insert(PermuteOp(value, (*range(rank - 2), rank - 1, rank - 2)))
+        sides.append(value)
+    product = node.apply(nn.MatmulOp, *sides)
+    alpha = node.attribute("alpha", 1.0)
+    if alpha == 1:
+        return product
+    if dtype_of(tensor_type(product)) != "f32":
+        raise Unsupported
+    return node.apply(nn.MulOp, product, node.constant(np.array(alpha, np.float32)))
+
+
+# Einsum ---------------------------------------------------------------------------------------------------------------
+
+
+def _einsum(node: OpaqueNode) -> SSAValue:
+    """A product of matrices, in batches of the dims that both operands and the result have."""
+    left, arrow, out = node.attribute("equation").replace(" ", "").partition("->")
+    terms = left.split(",")
+    if not arrow or "." in left or len(terms) != len(node.inputs) or len(terms) > 2:
+        raise Unsupported
+    if any(len(set(term)) != len(term) for term in (*terms, out)) or not set(out) <= set(left):
+        raise Unsupported
+    sides: list[SSAValue] = []
+    for number, term in enumerate(terms):
+        # What one operand alone has, and the result has not, is summed first.
+        others = {name for other in terms if other is not term for name in other} | set(out)
+        axes = tuple(d for d, name in enumerate(term) if name not in others)
+        value = node.input(number)
+        sides.append(value if not axes else node.apply(nn.ReduceSumOp, value, axes=axes, keepdims=False))
+        terms[number] = "".join(name for name in term if name in others)
+    if len(terms) == 1:
+        return _ordered(node, sides[0], terms[0], out)
+    first, second = terms
+    given = [dict(zip(term, shape_of(side), strict=True)) for term, side in zip(terms, sides, strict=True)]
+    extents = given[0] | given[1]
+    if any(side[name] != extents[name] for side in given for name in side):
+        raise Unsupported  # an extent of 1 is broadcast
+    both = [name for name in first if name in second]
+    batch = "".join(name for name in both if name in out)
+    summed = "".join(name for name in both if name not in out)
+    rows = "".join(name for name in first if name not in second)
+    columns = "".join(name for name in second if name not in first)
+
+    def size(names: str) -> int:
+        return prod(extents[name] for name in names)
+
+    a = _ordered(node, sides[0], first, batch + rows + summed)
+    b = _ordered(node, sides[1], second, batch + summed + columns)
+    lead = tuple(extents[name] for name in batch)
+    a = node.insert(ReshapeOp(a, (*lead, size(rows), size(summed))))
+    b = node.insert(ReshapeOp(b, (*lead, size(summed), size(columns))))
+    product = node.apply(nn.MatmulOp, a, b)
+    names = batch + rows + columns
+    return _ordered(node, node.insert(ReshapeOp(product, [extents[name] for name in names])), names, out)
+
+
+def _ordered(node: OpaqueNode, value: SSAValue, names: str, wanted: str) -> SSAValue:
+    """`value`, whose dims have these names, with its dims in another order."""
+    return value if names == wanted else node.insert(PermuteOp(value, [names.index(name) for name in wanted]))
+
+
+Decomposition = Callable[[OpaqueNode], SSAValue | list[SSAValue | None]]
+"""The first result of a node, or all of them, None for those that are not used."""
+
+_DECOMPOSITIONS: dict[str, Decomposition] = {
+    "QuantizeLinear": _quantize,
+    "DequantizeLinear": _dequantize,
+    "com.microsoft::QuantizeLinear": _quantize,
+    "com.microsoft::DequantizeLinear": _dequantize,
+    "QLinearConv": _qlinear_conv,
+    "QLinearMatMul": _qlinear_matmul,
+    "ConvInteger": _conv_integer,
+    "MatMulInteger": _matmul_integer,
+    "com.microsoft::QGemm": _qgemm,
+    "com.microsoft::QLinearAdd": _two_reals(nn.AddOp),
+    "com.microsoft::QLinearMul": _two_reals(nn.MulOp),
+    "com.microsoft::QLinearConcat": _qlinear_concat,
+    "com.microsoft::QLinearGlobalAveragePool": _on_reals(_global_average),
+    "com.microsoft::QLinearAveragePool": _on_reals(_average),
+    "com.microsoft::QLinearSigmoid": _on_reals(lambda node, x: node.apply(nn.SigmoidOp, x)),
+    "com.microsoft::QLinearLeakyRelu": _on_reals(
+        lambda node, x: node.apply(nn.LeakyReluOp, x, alpha=node.attribute("alpha", 0.01))
+    ),
+    "Einsum": _einsum,
+    "ScatterND": scattered,
+    "GatherElements": gathered_elements,
+    "Col2Im": pictures_of_patches,
+    "LSTM": split_recurrent,
+    "GRU": split_recurrent,
+    "Resize": resized,
+    "com.microsoft::FusedConv": _fused_conv,
+    "com.microsoft::FusedGemm": _fused_gemm,
+    "com.microsoft::FusedMatMul": _fused_matmul,
+}
+"""By domain and operator, the ops for a node."""
+
+
+def decomposed_nodes() -> Sequence[str]:
+    """The titles of the nodes that are replaced, as `OpaqueOp.title` has them."""
+    return tuple(_DECOMPOSITIONS)

@@ -1,0 +1,58 @@
+"""The order in which a program is rewritten before its layouts are chosen, and after.
+
+Opaque nodes become ops first, since all else looks at ops, and floats are widened before equal ops are looked for:
+widening makes equal conversions. What is replaced by ops of other shapes is replaced only where layouts are open.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from layout_ir.backends.onednn.integer_primitives import state_integer_options
+from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.rewrites.channel_multipliers import split_channel_multipliers
+from layout_ir.backends.onednn.rewrites.convolution_windows import shrink_windows
+from layout_ir.backends.onednn.rewrites.dequantization_sinking import sink_dequantizations
+from layout_ir.backends.onednn.rewrites.equal_ops import merge_equal_ops
+from layout_ir.backends.onednn.rewrites.gather_views import replace_gathers
+from layout_ir.backends.onednn.rewrites.half_floats import widen_half_floats, widen_ops_without_kernels
+from layout_ir.backends.onednn.rewrites.node_decomposition import decompose_nodes
+from layout_ir.backends.onednn.rewrites.pad_folding import fold_pads
+from layout_ir.backends.onednn.rewrites.prefix_sums import decompose_prefix_sums
+from layout_ir.backends.onednn.rewrites.recognized_functions import recognize_functions
+from layout_ir.backends.onednn.rewrites.reorder_sinking import sink_reorders
+from layout_ir.backends.onednn.rewrites.resize_decomposition import decompose_resizes
+from layout_ir.backends.onednn.rewrites.transposed_convolutions import replace_transposed_convolutions
+from layout_ir.backends.onednn.rewrites.transposition_sinking import (
+    compose_transpositions,
+    sink_transpositions,
+)
+from layout_ir.passes.selection.translation.from_ir import is_open
+
+
+def rewrite_before_selection(module: ModuleOp, function: FuncOp) -> None:
+    """Says the program, in place, in ops that there are kernels for, before layouts are chosen for them."""
+    decompose_nodes(module)
+    widen_half_floats(function, library())
+    merge_equal_ops(module)
+    if is_open(module):
+        replace_gathers(module)
+        recognize_functions(module)
+        sink_transpositions(module)
+        fold_pads(module)
+        replace_transposed_convolutions(module)
+        shrink_windows(module, library())
+        split_channel_multipliers(module)
+        decompose_prefix_sums(module)
+        decompose_resizes(module)
+        sink_dequantizations(module)
+        compose_transpositions(module)
+        state_integer_options(module)
+
+
+def rewrite_after_selection(module: ModuleOp, function: FuncOp, fuse: bool) -> None:
+    """Prepares the program, in place, whose layouts are chosen, for its plan; `fuse` says whether ops are to join."""
+    if fuse:
+        sink_reorders(module)
+    widen_ops_without_kernels(function, library())

@@ -1,0 +1,92 @@
+"""LSTM and GRU nodes in the form that primitives have: of their results only the first, directions one by one.
+
+The primitive writes both directions one behind the other for each element of the batch, ONNX one batch behind the
+other. So for more than one element each direction becomes a node of its own. The last hidden state is the first result
+at the last step of the direction.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import SSAValue
+
+from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
+from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import ReshapeOp, dtype_of
+from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
+
+_DIRECTIONS = {"forward": ("forward",), "reverse": ("reverse",), "bidirectional": ("forward", "reverse")}
+
+_LENGTHS, _PEEPHOLES = 4, 7
+
+
+def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
+    """Per result of an LSTM or GRU node what it is by nodes that there are primitives for; None for unused ones."""
+    op = node.op
+    directions = _DIRECTIONS.get(node.attribute("direction", "forward"), ())
+    given = iter(op.results)
+    results = [next(given) if there else None for there in op.given_outputs]
+    used = [value is not None and bool(list(value.uses)) for value in results] + [False, False]
+    size = node.attribute("hidden_size", 0)
+    x, r = shape_of(node.input(0)), shape_of(node.input(2))
+    if len(x) != 3 or len(r) != 3 or (r[0], r[2]) != (len(directions), size):
+        raise Unsupported
+    steps, batch, _ = x
+    is_primitive = not used[1] and (len(directions) == 1 or batch == 1)
+    if is_primitive or used[2] or not directions or node.attribute("layout", 0):
+        raise Unsupported
+    if node.optional(_LENGTHS) is not None or node.optional(_PEEPHOLES) is not None:
+        raise Unsupported
+    if len(directions) > 1 and "activations" in op.node_attributes.data:
+        raise Unsupported  # they are listed for each direction
+    type = tensor_type(op.results[0])
+    shape = (steps, 1, batch, size)
+    sequences = [
+        node.insert(
+            nn.OpaqueOp.of_node(
+                op.op_type.data,
+                op.domain.data,
+                op.versions,
+                [
+                    node.input(0),
+                    *(_part(node, k, number, len(directions)) for k in range(1, len(node.inputs))),
+                ],
+                {},
+                op.node_attributes.data | {"direction": StringAttr(direction)},
+                [TensorType(type.element_type, shape, type.encoding)],
+            )
+        )
+        for number, direction in enumerate(directions)
+    ]
+    last = [
+        node.insert(ReshapeOp(_step(node, y, 0 if direction == "reverse" else steps - 1), (1, batch, size)))
+        for y, direction in zip(sequences, directions, strict=True)
+        if used[1]
+    ]
+    found = [
+        _joined(node, sequences, 1) if used[0] else None,
+        _joined(node, last, 0) if used[1] else None,
+        None,
+    ]
+    return [value for value, there in zip(found, op.given_outputs, strict=False) if there]
+
+
+def _part(node: OpaqueNode, number: int, direction: int, directions: int) -> SSAValue | None:
+    """Weights, biases or an initial state, which have one slice per direction, of one direction."""
+    value = node.optional(number)
+    if value is None or directions == 1:
+        return value
+    elements = elements_of(value)
+    if elements is not None:
+        return node.constant(elements[direction : direction + 1], dtype_of(value.type))
+    rest = shape_of(value)[1:]
+    return node.apply(nn.SliceOp, value, starts=(direction, *(0 for _ in rest)), sizes=(1, *rest))
+
+
+def _step(node: OpaqueNode, y: SSAValue, step: int) -> SSAValue:
+    return node.apply(nn.SliceOp, y, starts=(step, 0, 0, 0), sizes=(1, *shape_of(y)[1:]))
+
+
+def _joined(node: OpaqueNode, parts: list[SSAValue], axis: int) -> SSAValue:
+    return parts[0] if len(parts) == 1 else node.apply(nn.ConcatOp, *parts, axis=axis)

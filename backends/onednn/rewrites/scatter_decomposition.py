@@ -1,0 +1,98 @@
+"""ScatterND at constant places: what assignments to slices become when a network is exported.
+
+Updates of a box are put between slices of the data, dim by dim: concatenations, which the executor writes in place.
+Updates of other places are rows behind those of the data, of which one gather takes the newest for each place.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import ReshapeOp
+from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.elements.numpy_types import Array
+
+
+def scattered(node: OpaqueNode) -> SSAValue:
+    """The data of a ScatterND node with its updates in their places."""
+    data, indices, updates = node.input(0), node.constant_input(1), node.input(2)
+    shape = shape_of(data)
+    if indices is None or not indices.ndim or node.attribute("reduction", "none") != "none":
+        raise Unsupported
+    length = indices.shape[-1]
+    if not 1 <= length <= len(shape) or indices.dtype.kind != "i":
+        raise Unsupported
+    slice_shape = shape[length:]
+    if shape_of(updates) != (*indices.shape[:-1], *slice_shape):
+        raise Unsupported
+    vectors = indices.reshape(-1, length)
+    extents = np.array(shape[:length])
+    if np.any(vectors < -extents) or np.any(vectors >= extents):
+        raise Unsupported
+    vectors = np.where(vectors < 0, vectors + extents, vectors)
+    if not vectors.size or not prod(slice_shape):
+        return node.insert(ReshapeOp(data, shape))
+    starts = vectors.min(axis=0)
+    sizes = vectors.max(axis=0) - starts + 1
+    if len(vectors) == prod(sizes) and np.array_equal(vectors, starts + _counted(sizes)):
+        box = node.insert(ReshapeOp(updates, (*map(int, sizes), *slice_shape)))
+        lows = [*map(int, starts), *(0 for _ in slice_shape)]
+        return _put(node, data, box, lows)
+    return _newest_rows(node, data, updates, vectors, shape[:length], prod(slice_shape))
+
+
+def _counted(sizes: Array) -> Array:
+    """All vectors of indices in a box that starts at 0, in row-major order."""
+    return np.stack(np.unravel_index(np.arange(prod(sizes)), sizes), -1)
+
+
+def _put(node: OpaqueNode, data: SSAValue, box: SSAValue, lows: list[int]) -> SSAValue:
+    """`data` with `box`, whose first element is at `lows`, in place of what was there."""
+    shape, sizes = shape_of(data), shape_of(box)
+    # What surrounds the box: first that in the last dim that it does not fill, then all that is outside of it.
+    for dim in reversed(range(len(shape))):
+        if sizes[dim] == shape[dim]:
+            continue
+        around = [
+            _slice(
+                node, data, [*lows[:dim], start, *lows[dim + 1 :]], [*sizes[:dim], size, *sizes[dim + 1 :]]
+            )
+            for start, size in ((0, lows[dim]), (lows[dim] + sizes[dim], shape[dim] - lows[dim] - sizes[dim]))
+            if size
+        ]
+        parts = [*around[: lows[dim] > 0], box, *around[lows[dim] > 0 :]]
+        box = node.apply(nn.ConcatOp, *parts, axis=dim)
+        lows = [*lows[:dim], 0, *lows[dim + 1 :]]
+        sizes = shape_of(box)
+    return box
+
+
+def _slice(node: OpaqueNode, x: SSAValue, starts: list[int], sizes: list[int]) -> SSAValue:
+    return node.apply(nn.SliceOp, x, starts=starts, sizes=sizes)
+
+
+def _newest_rows(
+    node: OpaqueNode,
+    data: SSAValue,
+    updates: SSAValue,
+    vectors: Array,
+    extents: tuple[int, ...],
+    width: int,
+) -> SSAValue:
+    """`data` with rows of `width` elements taken from `updates` where `vectors` say so; the last one counts."""
+    count = prod(extents)
+    rows = np.arange(count)
+    rows[np.ravel_multi_index(tuple(vectors.T), extents)] = count + np.arange(len(vectors))
+    table = node.apply(
+        nn.ConcatOp,
+        node.insert(ReshapeOp(data, (count, width))),
+        node.insert(ReshapeOp(updates, (len(vectors), width))),
+        axis=0,
+    )
+    newest = node.apply(nn.GatherOp, table, node.constant(rows, "i64"), axis=0)
+    return node.insert(ReshapeOp(newest, shape_of(data)))

@@ -1,0 +1,169 @@
+"""Operators in place of those of the onnx package that refuse what the standard allows, differ from it, or are slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from layout_ir.backends.reference.grid_sample import grid_sample
+from layout_ir.backends.reference.recurrent import Operands, Options, recurrent
+from layout_ir.backends.reference.top_k import top_k
+from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
+from layout_ir.dialects.nn.windows import same_pads, window_shape
+from layout_ir.elements.numpy_types import Array
+from layout_ir.frontends.onnx.indexed_arrays import (
+    gathered_elements,
+    gathered_nd,
+    scattered_elements,
+    scattered_nd,
+)
+
+
+def own_operators() -> list[Any]:
+    """A class of the onnx package, which is imported here, for each such operator in all its versions."""
+    from onnx.reference.op_run import OpRun
+
+    class Col2Im(OpRun):
+        """At once, and not element by element."""
+
+        op_domain = ""
+
+        def _run(
+            self,
+            columns: Array,
+            extents: Array,
+            block: Array,
+            dilations: Sequence[int] | None = None,
+            pads: Sequence[int] | None = None,
+            strides: Sequence[int] | None = None,
+        ) -> tuple[Array]:
+            kernel = tuple(map(int, block))
+            ones = (1,) * len(kernel)
+            window = Window(
+                kernel, tuple(strides or ones), tuple(pads or (0, 0) * len(kernel)), tuple(dilations or ones)
+            )
+            return (col2im(columns, tuple(map(int, extents)), window),)
+
+    class GatherElements(OpRun):
+        """Along dims of any extent (up to 1.23 of the package no more than 64), of indices that are fewer elsewhere."""
+
+        op_domain = ""
+
+        def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
+            return (gathered_elements(data, indices, axis),)
+
+    class GatherND(OpRun):
+        op_domain = ""
+
+        def _run(self, data: Array, indices: Array, batch_dims: int = 0) -> tuple[Array]:
+            return (gathered_nd(data, indices, batch_dims),)
+
+    class MaxPool(OpRun):
+        """With indices: for windows with strides of 1, those of the onnx package (1.23) are others, or it fails."""
+
+        op_domain = ""
+
+        def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:
+            extents, kernel = x.shape[2:], tuple(attributes["kernel_shape"])
+            ones = (1,) * len(kernel)
+            strides, dilations = (tuple(attributes.get(name) or ones) for name in ("strides", "dilations"))
+            pads, automatic = (
+                tuple(attributes.get("pads") or (0, 0) * len(kernel)),
+                attributes.get("auto_pad"),
+            )
+            if automatic in ("SAME_UPPER", "SAME_LOWER"):
+                pads = same_pads(extents, kernel, strides, dilations, upper=automatic == "SAME_UPPER")
+            elif automatic == "VALID":
+                pads = (0, 0) * len(kernel)
+            counts = window_shape(
+                extents, kernel, strides=strides, pads=pads, dilations=dilations,
+                ceil_mode=bool(attributes.get("ceil_mode")),
+            )  # fmt: skip
+            window = Window(kernel, strides, pads, dilations)
+            results = max_pool_with_indices(
+                x, window, counts, column_major=bool(attributes.get("storage_order"))
+            )
+            return results[: len(self.onnx_node.output)]
+
+    class ScatterElements(OpRun):
+        op_domain = ""
+
+        def _run(
+            self, data: Array, indices: Array, updates: Array, axis: int = 0, reduction: str | None = None
+        ) -> tuple[Array]:
+            return (scattered_elements(data, indices, updates, axis, reduction or "none"),)
+
+    class ScatterND(OpRun):
+        op_domain = ""
+
+        def _run(
+            self, data: Array, indices: Array, updates: Array, reduction: str | None = None
+        ) -> tuple[Array]:
+            return (scattered_nd(data, indices, updates, reduction or "none"),)
+
+    class GridSample(OpRun):
+        """In all versions: before opset 20, modes have other names."""
+
+        op_domain = ""
+
+        def _run(
+            self,
+            x: Array,
+            grid: Array,
+            mode: str | None = None,
+            padding_mode: str | None = None,
+            align_corners: int | None = None,
+        ) -> tuple[Array]:
+            made = grid_sample(x, grid, mode or "linear", padding_mode or "zeros", bool(align_corners))
+            return (made,)
+
+    class TopK(OpRun):
+        """In all versions: before opset 10, k is an attribute."""
+
+        op_domain = ""
+
+        def _run(
+            self,
+            x: Array,
+            k: Array | int,
+            axis: int | None = None,
+            largest: int | None = None,
+            sorted: int | None = None,  # always
+        ) -> tuple[Array, Array]:
+            return top_k(x, int(np.asarray(k).item()), -1 if axis is None else axis, largest != 0)
+
+    class RecurrentRun(OpRun):
+        """With the inputs and attributes that the package ignores: lengths, activations, clip, input_forget."""
+
+        op_domain = ""
+
+        def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Array, ...]:
+            x, w, r, b, lengths, h, c, p = (*inputs, *(None,) * (8 - len(inputs)))
+            assert x is not None and w is not None and r is not None
+            options = Options(
+                attributes.get("direction") or "forward",
+                attributes.get("activations") or (),
+                attributes.get("activation_alpha") or (),
+                attributes.get("activation_beta") or (),
+                attributes.get("clip"),
+                bool(attributes.get("layout")),
+                bool(attributes.get("linear_before_reset")),
+                bool(attributes.get("input_forget")),
+            )
+            results = recurrent(type(self).__name__, Operands(x, w, r, b, lengths, h, c, p), options)
+            return results[: len(self.onnx_node.output)]
+
+    recurrent_operators = [type(name, (RecurrentRun,), {}) for name in ("GRU", "LSTM", "RNN")]
+    return [
+        Col2Im,
+        GatherElements,
+        GatherND,
+        GridSample,
+        MaxPool,
+        ScatterElements,
+        ScatterND,
+        TopK,
+        *recurrent_operators,
+    ]

@@ -1,0 +1,187 @@
+"""Nodes that ONNX Runtime and its quantizer write, as ops: the same numbers as ONNX Runtime gives for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from layout_ir.backends.onednn.rewrites.node_decomposition import decompose_nodes, decomposed_nodes
+from layout_ir.dialects import nn
+from layout_ir.frontends.onnx import from_onnx
+from tests.backends.onednn.quantized_models import (
+    Array,
+    compare,
+    dequantize,
+    integers,
+    model,
+    node,
+    quantize,
+    weights,
+)
+from tests.backends.onednn.small_programs import needs_library, numbers
+
+pytestmark = needs_library
+
+MICROSOFT = "com.microsoft"
+
+
+def opaque_nodes(made: Any) -> list[str]:
+    module = from_onnx(made, keep_quantized=True)
+    decompose_nodes(module)
+    module.verify()
+    return [op.title for op in module.walk() if isinstance(op, nn.OpaqueOp)]
+
+
+def test_a_qlinear_conv():
+    x, given = integers((2, 8, 6, 5), 0), weights((6, 8, 3, 3), 0)
+    given |= {"c": np.arange(-300, 300, 100).astype(np.int32)}
+    inputs = ("x", "s1", "z1", "w", "ws", "wz", "s3", "z3", "c")
+    made = model([node("QLinearConv", inputs, "y", pads=[1, 1, 1, 1])], {"x": x}, given, "y")
+    assert not opaque_nodes(made)
+    compare(made, {"x": x})
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_qlinear_matmul(constant: bool):
+    x, given = integers((2, 5, 9), 0), weights((9, 6), 1)
+    given |= {"ws": np.float32(0.01), "wz": np.int8(0)}
+    inputs = {"x": x} if constant else {"x": x, "w": given.pop("w")}
+    made = model(
+        [node("QLinearMatMul", ("x", "s1", "z1", "w", "ws", "wz", "s3", "z3"), "y")], inputs, given, "y"
+    )
+    assert not opaque_nodes(made)
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize("zero", ["", "z1", "z"])
+def test_products_of_integers_are_exact(zero: str):
+    """The zero point is left out, a constant, or computed."""
+    given = weights((16, 8, 3, 3), 0) | {"m": integers((9, 6), 2, np.int8)}
+    more = {"z": np.array(77, np.uint8)} if zero == "z" else {}
+    x, y = {"x": integers((1, 8, 6, 5), 0), **more}, {"x": integers((2, 5, 9), 1), **more}
+    conv = model([node("ConvInteger", ("x", "w", *([zero] if zero else [])), "y")], x, given, "y")
+    product = model([node("MatMulInteger", ("x", "m", *([zero] if zero else [])), "y")], y, given, "y")
+    for made, inputs in ((conv, x), (product, y)):
+        assert not opaque_nodes(made)
+        compare(made, inputs, steps=0, share=0)
+
+
+def test_negative_products_that_could_leave_the_exact_integers_of_f32_stay_opaque():
+    inputs = {"x": integers((1, 1024), 0)}
+    given = {"m": np.full((1024, 2), 127, np.int8)}
+    assert opaque_nodes(model([node("MatMulInteger", ("x", "m"), "y")], inputs, given, "y")) == [
+        "MatMulInteger"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes"),
+    [
+        ("QLinearAdd", ("x", "s1", "z1", "v", "s2", "z2", "s3", "z3"), {}),
+        ("QLinearMul", ("x", "s1", "z1", "v", "s2", "z2", "s3", "z3"), {}),
+        ("QLinearConcat", ("s3", "z3", "x", "s1", "z1", "v", "s2", "z2"), {"axis": 1}),
+        ("QLinearGlobalAveragePool", ("x", "s1", "z1", "s2", "z2"), {}),
+        ("QLinearAveragePool", ("x", "s1", "z1", "s2", "z2"), {"kernel_shape": [2, 3]}),
+        ("QLinearSigmoid", ("x", "s1", "z1", "s2", "z2"), {}),
+        ("QLinearLeakyRelu", ("x", "s1", "z1", "s2", "z2"), {"alpha": 0.1}),
+    ],
+)
+def test_quantized_ops_of_onnx_runtime(op: str, inputs: tuple[str, ...], attributes: dict[str, Any]):
+    given = {"x": integers((2, 5, 4, 3), 0)} | ({"v": integers((2, 5, 4, 3), 1)} if "v" in inputs else {})
+    made = model([node(op, inputs, "y", domain=MICROSOFT, **attributes)], given, {}, "y", MICROSOFT)
+    assert not opaque_nodes(made)
+    compare(made, given, share=0.1)
+
+
+def test_negative_a_quantized_pool_of_channels_last_stays_opaque():
+    x = {"x": integers((2, 5, 4, 3), 0)}
+    pool = node(
+        "QLinearGlobalAveragePool", ("x", "s1", "z1", "s2", "z2"), "y", domain=MICROSOFT, channels_last=1
+    )
+    assert len(opaque_nodes(model([pool], x, {}, "y", MICROSOFT))) == 1
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_a_qgemm(quantized: bool):
+    x, given = integers((5, 9), 0), weights((6, 9), 0)
+    given |= {"c": np.arange(-300, 300, 100).astype(np.int32)}
+    inputs = ("x", "s1", "z1", "w", "ws", "wz", "c", *(("s3", "z3") if quantized else ()))
+    nodes = [node("QGemm", inputs, "y", domain=MICROSOFT, transB=1, alpha=1.0)]
+    made = model(nodes, {"x": x}, given, "y", MICROSOFT)
+    assert not opaque_nodes(made)
+    compare(made, {"x": x})
+
+
+def test_convolutions_and_products_with_what_onnx_runtime_fuses():
+    x = {"x": numbers((2, 8, 6, 5))}
+    given = {"w": numbers((6, 8, 3, 3), 1), "b": numbers((6,), 2), "v": numbers((2, 6, 4, 3), 3)}
+    conv = node(
+        "FusedConv",
+        ("x", "w", "b", "v"),
+        "y",
+        domain=MICROSOFT,
+        activation="LeakyRelu",
+        activation_params=[0.1],
+    )
+    product = node("FusedMatMul", ("x", "m"), "y", domain=MICROSOFT, transB=1, transA=1, alpha=0.5)
+    gemm = node("FusedGemm", ("a", "n", "b"), "y", domain=MICROSOFT, transB=1, activation="Relu")
+    rows = {"a": numbers((5, 8))}
+    for made, inputs in (
+        (model([conv], x, given, "y", MICROSOFT), x),
+        (model([product], x, {"m": numbers((4, 6), 1)}, "y", MICROSOFT), x),
+        (model([gemm], rows, given | {"n": numbers((6, 8), 1)}, "y", MICROSOFT), rows),
+    ):
+        assert not opaque_nodes(made)
+        compare(made, inputs)
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["bhid,bhjd->bhij", "bhij,bhjd->bihd", "ij,jk->ik", "ij,kj->ki", "bij,jk->bik", "ijk->ki", "ij->i", "ijk,ilk->ljk",
+     "abc,cd->d", "i,j->ij", "ij,ij->"],
+)  # fmt: skip
+def test_an_einsum(equation: str):
+    extents = dict(zip("abcdhijkl", (2, 3, 4, 5, 2, 6, 3, 4, 7), strict=True))
+    terms = equation.partition("->")[0].split(",")
+    inputs = {f"x{k}": numbers([extents[name] for name in term], k) for k, term in enumerate(terms)}
+    made = model([node("Einsum", tuple(inputs), "y", equation=equation)], inputs, {}, "y")
+    assert not opaque_nodes(made)
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize("equation", ["ii->i", "ij,jk", "...j,jk->...k", "ij,jk,kl->il"])
+def test_negative_other_einsums_stay_opaque(equation: str):
+    terms = equation.partition("->")[0].split(",")
+    inputs = {f"x{k}": numbers([3] * len(term.replace("...", "a")), k) for k, term in enumerate(terms)}
+    assert opaque_nodes(model([node("Einsum", tuple(inputs), "y", equation=equation)], inputs, {}, "y")) == [
+        "Einsum"
+    ]
+
+
+def per_channel(zero: Array) -> Any:
+    x = {"x": numbers((2, 3, 4))}
+    constants = {"s": np.array([0.02, 0.5, 0.1], np.float32), "z": zero}
+    return model([quantize("x", "s", "z", "q"), dequantize("q", "s", "z", "y")], x, constants, "y"), x
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_tensors_are_quantized_per_channel(dtype: Any):
+    made, x = per_channel(np.array([1, 0, 100], dtype))
+    assert not opaque_nodes(made)
+    compare(made, x)
+
+
+def test_negative_scales_that_are_computed_stay_with_their_node():
+    inputs = {"x": numbers((2, 3)), "s": np.array(0.1, np.float32)}
+    made = model([quantize("x", "s", "z1", "y")], inputs, {}, "y")
+    assert opaque_nodes(made) == ["QuantizeLinear"]
+    (found,) = li.compile(made)(inputs)
+    (expected,) = li.run(from_onnx(made), inputs)
+    assert np.array_equal(found, expected)
+
+
+def test_the_nodes_that_are_replaced_are_named():
+    assert {"QuantizeLinear", "QLinearConv", "com.microsoft::FusedConv"} <= set(decomposed_nodes())

@@ -1,0 +1,90 @@
+"""LSTM and GRU nodes of which the last state is used, or both directions of a batch, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import layout_ir as li
+from tests.backends.onednn.quantized_models import compare, model, node
+from tests.backends.onednn.rewrites.test_node_decomposition import opaque_nodes
+from tests.backends.onednn.small_programs import needs_library, numbers
+
+pytestmark = needs_library
+
+STEPS, WIDTH, HIDDEN = 5, 4, 6
+
+
+def recurrent(
+    op: str, direction: str, batch: int, used: str, *, bias: bool = True, states: str = "", **attributes: Any
+) -> tuple[Any, dict[str, Any]]:
+    """A node whose results `used` (y all steps, h the last one, c the last cell) are added up."""
+    from onnx import helper
+
+    count, gates = (2 if direction == "bidirectional" else 1), (4 if op == "LSTM" else 3)
+    inputs = {"x": numbers((STEPS, batch, WIDTH))}
+    given = {
+        "w": numbers((count, gates * HIDDEN, WIDTH), 1, -0.5, 0.5),
+        "r": numbers((count, gates * HIDDEN, HIDDEN), 2, -0.5, 0.5),
+        "b": numbers((count, 2 * gates * HIDDEN), 3, -0.5, 0.5),
+    }
+    for number, name in enumerate(states):
+        (inputs if number else given)[name] = numbers((count, batch, HIDDEN), 4 + number, -0.5, 0.5)
+    names = ["x", "w", "r", "b" if bias else "", "", *states]
+    outputs = [f"out_{name}" if name in used else "" for name in ("yhc" if op == "LSTM" else "yh")]
+    nodes = [
+        helper.make_node(op, names, outputs, hidden_size=HIDDEN, direction=direction, **attributes),
+        node("Sum", [name for name in outputs if name], "y"),
+    ]
+    return model(nodes, inputs, given, "y"), inputs
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("used", ["h", "yh"])
+def test_the_last_state(op: str, direction: str, batch: int, used: str):
+    made, inputs = recurrent(op, direction, batch, used, states="h")
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize(
+    ("op", "states", "bias"), [("LSTM", "hc", True), ("LSTM", "", False), ("GRU", "h", True)]
+)
+def test_both_directions_of_a_batch(op: str, states: str, bias: bool):
+    made, inputs = recurrent(op, "bidirectional", 3, "y", states=states, bias=bias)
+    assert opaque_nodes(made) == [op, op]
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize(
+    ("direction", "used", "attributes"),
+    [
+        ("forward", "yc", {}),
+        ("bidirectional", "y", {"activations": ["Sigmoid", "Tanh", "Tanh"] * 2}),
+    ],
+)
+def test_negative_other_uses_stay_as_they_are(direction: str, used: str, attributes: dict[str, Any]):
+    made, _ = recurrent("LSTM", direction, 2, used, **attributes)
+    assert opaque_nodes(made) == ["LSTM"]
+
+
+def test_negative_a_node_that_has_a_primitive_stays_as_it_is():
+    made, _ = recurrent("LSTM", "forward", 2, "y")
+    assert opaque_nodes(made) == ["LSTM"]
+
+
+@pytest.mark.parametrize("attribute", [{"hidden_size": HIDDEN - 1}, {"hidden_size": [HIDDEN]}, {"layout": 1}])
+def test_negative_attributes_that_contradict_the_operands_leave_the_node(attribute: dict[str, Any]):
+    from onnx import helper
+
+    made, _ = recurrent("GRU", "bidirectional", 3, "y")
+    attributes = made.graph.node[0].attribute
+    kept = [entry for entry in attributes if entry.name not in attribute]
+    del attributes[:]
+    attributes.extend([*kept, *(helper.make_attribute(*entry) for entry in attribute.items())])
+    try:
+        assert opaque_nodes(made) == ["GRU"]
+    except li.LayoutError as error:
+        assert "GRU" in str(error)

@@ -1,0 +1,99 @@
+"""Cubic and linear resizing, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from tests.backends.onednn.quantized_models import compare, model, node
+from tests.backends.onednn.rewrites.test_node_decomposition import opaque_nodes
+from tests.backends.onednn.small_programs import needs_library, numbers
+
+pytestmark = needs_library
+
+
+def resized(
+    shape: tuple[int, ...], extents: dict[str, Any], mode: str = "cubic", **attributes: Any
+) -> tuple[Any, dict[str, Any]]:
+    inputs = {"x": numbers(shape)}
+    names = ("x", "", "scales") if "scales" in extents else ("x", "", "", "sizes")
+    return model([node("Resize", names, "y", mode=mode, **attributes)], inputs, extents, "y"), inputs
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("exclude", [0, 1])
+@pytest.mark.parametrize(
+    "extents",
+    [
+        {"sizes": np.array([1, 3, 20, 9])},
+        {"sizes": np.array([1, 3, 7, 1])},
+        {"scales": np.array([1, 1, 1.7, 0.6], np.float32)},
+        {"scales": np.array([1, 1, 1, 2], np.float32)},
+    ],
+)
+def test_a_picture(coordinates: str, exclude: int, extents: dict[str, Any]):
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": coordinates, "exclude_outside": exclude}
+    made, inputs = resized((1, 3, 13, 11), extents, cubic_coeff_a=-0.5, **attributes)
+    assert not opaque_nodes(made)
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize("coordinates", ["align_corners", "asymmetric"])
+@pytest.mark.parametrize(
+    "extents",
+    [
+        {"sizes": np.array([1, 3, 26, 9])},
+        {"sizes": np.array([1, 3, 1, 24])},
+        {"scales": np.array([1, 1, 1.7, 0.6], np.float32)},
+    ],
+)
+def test_a_picture_between_its_corners(coordinates: str, extents: dict[str, Any]):
+    attributes = {"coordinate_transformation_mode": coordinates}
+    made, inputs = resized((1, 3, 13, 11), extents, "linear", **attributes)
+    executable = compare(made, inputs)
+    assert "nn.resize" not in [op for time in executable.profile(inputs) for op in time.ops]
+
+
+def test_negative_what_the_library_resamples_stays_with_it():
+    made, inputs = resized((1, 3, 13, 11), {"sizes": np.array([1, 3, 26, 22])}, "linear")
+    executable = compare(made, inputs)
+    assert [time.ops for time in executable.profile(inputs) if "nn.resize" in time.ops] == [("nn.resize",)]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"coordinate_transformation_mode": "tf_crop_and_resize"},
+        {"mode": "cubic", "coordinate_transformation_mode": "half_pixel_symmetric"},
+    ],
+)
+def test_negative_other_coordinates_stay_opaque(attributes: dict[str, Any]):
+    from onnx import TensorProto, helper, numpy_helper
+
+    attributes = {"mode": "cubic"} | attributes
+    graph = helper.make_graph(
+        [node("Resize", ("x", "roi", "", "sizes"), "y", **attributes)],
+        "resize",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, 4, 4))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 1, 6, 6))],
+        [
+            numpy_helper.from_array(np.array([1, 1, 6, 6]), "sizes"),
+            numpy_helper.from_array(np.array([0, 0, 0, 0, 1, 1, 1, 1], np.float32), "roi"),
+        ],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    assert opaque_nodes(made) == ["Resize"]
+
+
+@pytest.mark.parametrize(("mode", "fallbacks"), [("cubic", "nn.opaque"), ("linear", "nn.resize")])
+def test_negative_a_long_row_is_not_multiplied_by_a_matrix(mode: str, fallbacks: str):
+    made, _ = resized(
+        (1, 1, 900),
+        {"sizes": np.array([1, 1, 1800])},
+        mode,
+        coordinate_transformation_mode="align_corners",
+    )
+    assert li.compile(made).fallbacks == {fallbacks: 1}

@@ -1,0 +1,60 @@
+"""Operators that stand in place of those of the onnx package, as nodes, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+
+onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the oracle")
+
+
+def pooled(shape: tuple[int, ...], **attributes: Any) -> tuple[Any, np.ndarray[Any, Any]]:
+    """A model of a MaxPool with indices, and its input, in which elements are equal to others."""
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=(3,) * (len(shape) - 2), **attributes)],
+        "node",
+        [helper.make_tensor_value_info("x", 1, shape)],
+        [helper.make_empty_tensor_value_info(name) for name in ("y", "i")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    x = np.random.default_rng(len(shape)).integers(0, 6, shape).astype(np.float32)
+    return onnx.shape_inference.infer_shapes(model), x
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 9), (2, 3, 9, 8), (1, 2, 5, 6, 7)])
+@pytest.mark.parametrize("column_major", [0, 1])
+@pytest.mark.parametrize(
+    "name", ["", "strides", "dilations", "pads", "ceil_mode", "SAME_UPPER", "SAME_LOWER", "VALID"]
+)
+def test_where_the_largest_elements_are(shape: tuple[int, ...], column_major: int, name: str):
+    twice = [2] * (len(shape) - 2)
+    attributes: dict[str, Any] = {
+        "strides": {"strides": twice},
+        "dilations": {"dilations": twice},
+        "pads": {"pads": [1] * len(twice) * 2},
+        "ceil_mode": {"ceil_mode": 1, "strides": twice, "pads": [1] * len(twice) + [0] * len(twice)},
+    }.get(name, {"auto_pad": name, "strides": twice} if name else {})
+    model, x = pooled(shape, storage_order=column_major, **attributes)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for ours, theirs in zip(li.run(li.from_onnx(model), [x]), session.run(None, {"x": x}), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_what_is_no_number_is_the_largest_as_without_indices():
+    model, x = pooled((1, 1, 5))
+    x[0, 0, 2] = np.nan
+    values, indices = li.run(li.from_onnx(model), [x])
+    assert np.isnan(values).all() and (indices == 2).all()
+
+
+def test_negative_a_window_that_does_not_fit():
+    model, _ = pooled((1, 1, 5, 5))
+    model.graph.input[0].CopyFrom(onnx.helper.make_tensor_value_info("x", 1, (1, 1, 2, 2)))
+    with pytest.raises(li.LayoutError):
+        li.run(li.from_onnx(model), [np.zeros((1, 1, 2, 2), np.float32)])
