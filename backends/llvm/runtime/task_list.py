@@ -63,6 +63,7 @@ class TaskList:
 
     def __init__(self, tasks: Sequence[Task], threads: int) -> None:
         self.tasks = tuple(tasks)
+        self._code = _code()  # kept: where threads come first at the same time, the cache keeps that of one
         self.threads = thread_pool.available(min(threads, len(self.tasks)))
         self._pairs = np.array([task.pair for task in tasks], np.intp)
         offsets = [
@@ -102,7 +103,7 @@ class TaskList:
             len(blocks), dtype=np.uint64
         )
         rows[self._parametrized, _SRC] = starts
-        address = _code().address("run")
+        address = self._code.address("run")
         if self.threads > 1:
             thread_pool.ensure(self.threads).parallel(address, int(memory.ctypes.data), 0, self.threads)
         else:

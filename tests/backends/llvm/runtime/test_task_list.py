@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gc import collect
 from threading import Thread
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import compile_reorder
+from layout_ir.backends.llvm.runtime import task_list
 from layout_ir.backends.llvm.runtime.task_list import Task, TaskList
 from layout_ir.elements.quantization import Conversion
 
@@ -67,6 +70,19 @@ def test_one_list_runs_in_several_threads_at_once():
     assert all(
         np.array_equal(y, x.T) for sources, targets, *_ in data for x, y in zip(sources, targets, strict=True)
     )
+
+
+def test_a_list_runs_when_the_cache_no_longer_has_its_code():
+    """As where two threads that come first both compile it, and the cache keeps that of the other."""
+    sources, targets, src, dst = _data(3)
+    kernel = compile_reorder(SOURCE, TARGET, "f32", threads=1)
+    tasks = TaskList([Task(k, kernel) for k in range(3)], 1)
+    code = ref(task_list._code())  # pyright: ignore[reportPrivateUsage]
+    task_list._code.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    collect()
+    assert code() is not None
+    tasks.run(src, dst)
+    assert all(np.array_equal(y, x.T) for x, y in zip(sources, targets, strict=True))
 
 
 def test_no_tasks_do_nothing():
