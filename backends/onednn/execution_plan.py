@@ -373,6 +373,9 @@ class _Planner:
             for number, operand in group.operands.items()
         ]
         arguments.append(MemoryArgument(Argument.DST, group.primitive.result, target.buffer, target.offset))
+        for number, value, descriptor in group.primitive.more_results:
+            place = self._places[value] = self._new(value)
+            arguments.append(MemoryArgument(number, descriptor, place.buffer, place.offset))
         size = group.descriptor.scratchpad_size
         if size:
             scratchpad = self._buffer(size)

@@ -57,6 +57,7 @@ _PRIMITIVE_ARGUMENTS: dict[str, list[Any]] = {
     "lstm_forward": [c_int, c_int, *[c_void_p] * 11, c_uint],
     "gru_forward": [c_int, c_int, *[c_void_p] * 7, c_uint],
     "lbr_gru_forward": [c_int, c_int, *[c_void_p] * 7, c_uint],
+    "vanilla_rnn_forward": [c_int, c_int, c_int, *[c_void_p] * 7, c_uint, c_float, c_float],
     "lrn_forward": [c_int, c_int, c_void_p, c_void_p, c_int64, c_float, c_float, c_float],
 }
 """Types of the arguments of `dnnl_*_primitive_desc_create` between the engine and the attributes."""

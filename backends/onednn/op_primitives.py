@@ -76,6 +76,8 @@ class OpPrimitive:
     post_ops: tuple[PostOp, ...] = ()
     quantization: tuple[Quantization, ...] = ()
     """Scales and zero points, which are arguments among the operands."""
+    more_results: tuple[tuple[Argument, SSAValue, MemoryDescriptor], ...] = ()
+    """What else it writes: the other results of the op."""
 
 
 class Values:

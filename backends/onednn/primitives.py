@@ -23,6 +23,8 @@ class Argument(IntEnum):
     SRC_1 = 2
     SRC_2 = 3
     DST = 17
+    DST_1 = 18
+    DST_2 = 19
     WEIGHTS = 33
     WEIGHTS_1 = 34
     BIAS = 41

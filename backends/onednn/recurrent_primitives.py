@@ -1,4 +1,4 @@
-"""LSTM and GRU nodes as recurrent primitives.
+"""LSTM, GRU and RNN nodes as recurrent primitives.
 
 ONNX has the gates of an LSTM in the order input, output, forget, cell, and oneDNN input, forget, cell, output; those of
 a GRU are alike in both, and so is what `linear_before_reset` chooses between. Weights, (directions, gates * hidden, x)
@@ -6,12 +6,13 @@ there, are packed as (layers, directions, x, gates, hidden); two biases are adde
 one primitive, which writes them one behind the other per element of the batch: the result of ONNX for a batch of one.
 
 Taken are nodes with constant weights whose sequences are all of full length, without peepholes, with the usual
-activations, and of whose results only the first is used.
+activations (an RNN may have a relu), and of whose results only the first is used, or of an LSTM in one direction all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -19,7 +20,7 @@ from xdsl.ir import SSAValue
 from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_primitives import Operand, OpPrimitive, Values
-from layout_ir.backends.onednn.primitives import INFERENCE, Argument, Request
+from layout_ir.backends.onednn.primitives import INFERENCE, Algorithm, Argument, Request
 from layout_ir.dialects import nn
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
@@ -27,15 +28,21 @@ from layout_ir.errors import LayoutError
 _DIRECTIONS = {"forward": (1, 1), "reverse": (2, 1), "bidirectional": (3, 2)}
 """By the name in ONNX the library's number, and how many directions that are."""
 
-_LSTM_GATES = (0, 2, 3, 1)
+_GATES = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}
 """Per gate of the library that of ONNX."""
+
+_USUAL = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
+"""The activations of one direction."""
+
+_ACTIVATIONS = {"tanh": Algorithm.TANH, "relu": Algorithm.RELU}
+"""Of an RNN."""
 
 
 def recurrent_candidates(op: nn.OpaqueOp, values: Values) -> Iterator[OpPrimitive]:
-    """The primitive for an LSTM or GRU node of f32; none for other nodes."""
-    if op.title not in ("LSTM", "GRU") or any(list(result.uses) for result in op.results[1:]):
+    """The primitive for an LSTM, GRU or RNN node of f32; none for other nodes."""
+    if op.title not in _GATES or any(values.dtype(value) != "f32" for value in op.operands):
         return
-    if not op.given_outputs[0] or any(values.dtype(value) != "f32" for value in op.operands):
+    if not op.given_outputs[0]:
         return
     try:
         yield _recurrent(op, values)
@@ -48,12 +55,13 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     inputs = [next(given) if there else None for there in op.given_inputs]
     inputs += [None] * (8 - len(inputs))
     x, w, r, bias, lengths, hidden, cell, peepholes = inputs
-    _check_usual(op)
+    is_lstm = op.title == "LSTM"
+    activation = _activation(op)
     if x is None or w is None or r is None or lengths is not None or peepholes is not None:
         raise Refused("sequences are of full length, without peepholes")
     direction, count = _DIRECTIONS.get(op.node_attribute("direction", "forward"), (0, 0))
-    size, is_lstm = op.node_attribute("hidden_size", 0), op.title == "LSTM"
-    order = _LSTM_GATES if is_lstm else (0, 1, 2)
+    size = op.node_attribute("hidden_size", 0)
+    order = _GATES[op.title]
     gates = len(order)
     shape = values.layout(x).shape
     if len(shape) != 3 or not count or not size:
@@ -71,6 +79,9 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
         raise Refused("operands have other shapes than the attributes say")
     if count > 1 and batch > 1:
         raise Refused("directions of ONNX do not lie one behind the other in a batch")
+    is_used = any(list(result.uses) for result in op.results[1:])
+    if is_used and (not is_lstm or count > 1 or not all(op.given_outputs) or len(op.results) != 3):
+        raise Refused("primitives write the last states of an LSTM in one direction, both of them")
     source = values.descriptor(x)
     result = values.descriptor(op.results[0], (steps, batch, count * size))
     packed: dict[int, tuple[Operand, MemoryDescriptor]] = {
@@ -85,22 +96,42 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     states = [packed[k][1] if k in packed else None for k in (Argument.SRC_1, Argument.SRC_2)]
     weights = [packed[k][1] for k in (Argument.WEIGHTS, Argument.WEIGHTS_1)]
     offsets = packed[Argument.BIAS][1]
+    last = [
+        (argument, value, values.descriptor(value, (1, *state)))
+        for argument, value in zip((Argument.DST_1, Argument.DST_2), op.results[1:], strict=False)
+        if is_used
+    ]
+    given_last = [descriptor for _, _, descriptor in last] or [None, None]
     if is_lstm:
-        arguments = (source, *states, *weights, None, None, offsets, result, None, None, 0)
+        name = "lstm"
+        arguments = (direction, source, *states, *weights, None, None, offsets, result, *given_last, 0)
+    elif op.title == "GRU":
+        name = "lbr_gru" if op.node_attribute("linear_before_reset", 0) else "gru"
+        arguments = (direction, source, states[0], *weights, offsets, result, None, 0)
     else:
-        arguments = (source, states[0], *weights, offsets, result, None, 0)
-    name = "lstm" if is_lstm else "lbr_gru" if op.node_attribute("linear_before_reset", 0) else "gru"
+        name = "vanilla_rnn"
+        arguments = (activation, direction, source, states[0], *weights, offsets, result, None, 0, 0.0, 0.0)
     operands: dict[int, Operand] = {Argument.SRC: Operand(x, source)}
     operands |= {argument: operand for argument, (operand, _) in packed.items()}
-    request = Request(f"{name}_forward", (INFERENCE, direction, *arguments))
+    request = Request(f"{name}_forward", (INFERENCE, *arguments))
     # Without extents: no constant is broadcast to it as a post-op.
-    return OpPrimitive(request, operands, result, ())
+    return OpPrimitive(request, operands, result, (), more_results=tuple(last))
 
 
-def _check_usual(op: nn.OpaqueOp) -> None:
-    unusual = {"activations", "activation_alpha", "activation_beta", "clip"} & set(op.node_attributes.data)
+def _activation(op: nn.OpaqueOp) -> Algorithm:
+    """The activation of an RNN. Raises Refused where activations, gates or the order of dims are not the usual ones."""
+    unusual = {"activation_alpha", "activation_beta", "clip"} & set(op.node_attributes.data)
     if unusual or op.node_attribute("input_forget", 0) or op.node_attribute("layout", 0):
         raise Refused("activations, gates or the order of dims are not the usual ones")
+    usual = _USUAL[op.title]
+    given = op.node_attribute("activations", ()) or usual
+    names = tuple(str(name).lower() for name in cast("tuple[Any, ...]", given) if isinstance(given, tuple))
+    first = names[: len(usual)]
+    if not first or len(names) % len(usual) or names != first * (len(names) // len(usual)):
+        raise Refused("directions have activations of their own")
+    if first != usual and (op.title != "RNN" or first[0] not in _ACTIVATIONS):
+        raise Refused("activations are not the usual ones")
+    return _ACTIVATIONS.get(first[0], Algorithm.TANH)
 
 
 def _constant(values: Values, value: SSAValue) -> Array:

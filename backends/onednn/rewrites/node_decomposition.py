@@ -7,7 +7,7 @@
     Einsum of one or two tensors           transpositions, sums and a product
     ScatterND at constant places           slices of the data beside the updates (`scatter_decomposition`)
     GatherElements, Col2Im                 gathers and transpositions (`gather_decomposition`)
-    LSTM, GRU                              a node per direction (`recurrent_decomposition`)
+    LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
     Resize by cubic interpolation          products with constant matrices (`resize_decomposition`)
 
 The ops say what the nodes compute; that integers are multiplied in the end is up to `integer_primitives`. A node that
@@ -372,6 +372,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "Col2Im": pictures_of_patches,
     "LSTM": split_recurrent,
     "GRU": split_recurrent,
+    "RNN": split_recurrent,
     "Resize": resized,
     "com.microsoft::FusedConv": _fused_conv,
     "com.microsoft::FusedGemm": _fused_gemm,

@@ -1,13 +1,15 @@
-"""LSTM and GRU nodes in the form that primitives have: of their results only the first, directions one by one.
+"""LSTM, GRU and RNN nodes in the form that primitives have: of their results only the first, directions one by one.
 
 The primitive writes both directions one behind the other for each element of the batch, ONNX one batch behind the
 other. So for more than one element each direction becomes a node of its own. The last hidden state is the first result
-at the last step of the direction.
+at the last step of the direction. Where the last cell state of an LSTM is used, its nodes have all three results.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr, TensorType
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
 from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
@@ -22,7 +24,7 @@ _LENGTHS, _PEEPHOLES = 4, 7
 
 
 def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
-    """Per result of an LSTM or GRU node what it is by nodes that there are primitives for; None for unused ones."""
+    """Per result of an LSTM, GRU or RNN node what it is by nodes that have primitives; None for unused ones."""
     op = node.op
     directions = _DIRECTIONS.get(node.attribute("direction", "forward"), ())
     given = iter(op.results)
@@ -33,43 +35,67 @@ def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
     if len(x) != 3 or len(r) != 3 or (r[0], r[2]) != (len(directions), size):
         raise Unsupported
     steps, batch, _ = x
-    is_primitive = not used[1] and (len(directions) == 1 or batch == 1)
-    if is_primitive or used[2] or not directions or node.attribute("layout", 0):
+    with_states = used[2]
+    if with_states:
+        is_primitive = len(directions) == 1 and len(op.results) == 3
+    else:
+        is_primitive = not used[1] and (len(directions) == 1 or batch == 1)
+    if is_primitive or not directions or node.attribute("layout", 0):
         raise Unsupported
     if node.optional(_LENGTHS) is not None or node.optional(_PEEPHOLES) is not None:
         raise Unsupported
-    if len(directions) > 1 and "activations" in op.node_attributes.data:
-        raise Unsupported  # they are listed for each direction
-    type = tensor_type(op.results[0])
-    shape = (steps, 1, batch, size)
-    sequences = [
-        node.insert(
-            nn.OpaqueOp.of_node(
-                op.op_type.data,
-                op.domain.data,
-                op.versions,
-                [
-                    node.input(0),
-                    *(_part(node, k, number, len(directions)) for k in range(1, len(node.inputs))),
-                ],
-                {},
-                op.node_attributes.data | {"direction": StringAttr(direction)},
-                [TensorType(type.element_type, shape, type.encoding)],
-            )
-        )
+    parts = [
+        _direction(node, number, direction, len(directions), with_states)
         for number, direction in enumerate(directions)
     ]
-    last = [
-        node.insert(ReshapeOp(_step(node, y, 0 if direction == "reverse" else steps - 1), (1, batch, size)))
-        for y, direction in zip(sequences, directions, strict=True)
-        if used[1]
-    ]
+    last: list[SSAValue] = []
+    for (y, *states), direction in zip(parts, directions, strict=True):
+        if states:
+            last.append(states[0])
+        elif used[1]:
+            step = _step(node, y, 0 if direction == "reverse" else steps - 1)
+            last.append(node.insert(ReshapeOp(step, (1, batch, size))))
     found = [
-        _joined(node, sequences, 1) if used[0] else None,
+        _joined(node, [part[0] for part in parts], 1) if used[0] else None,
         _joined(node, last, 0) if used[1] else None,
-        None,
+        _joined(node, [part[2] for part in parts], 0) if with_states else None,
     ]
     return [value for value, there in zip(found, op.given_outputs, strict=False) if there]
+
+
+def _direction(
+    node: OpaqueNode, number: int, direction: str, directions: int, with_states: bool
+) -> Sequence[SSAValue]:
+    """The results of one direction: the sequence, with its last states too where they are asked for."""
+    op = node.op
+    attributes = {**op.node_attributes.data, "direction": StringAttr(direction)}
+    names: tuple[str, ...] = node.attribute("activations", ())
+    if names:
+        each, rest = divmod(len(names), directions)
+        if rest:
+            raise Unsupported
+        own = names[number * each : (number + 1) * each]
+        attributes["activations"] = ArrayAttr(StringAttr(name) for name in own)
+    if directions > 1 and {"activation_alpha", "activation_beta"} & attributes.keys():
+        raise Unsupported  # which of them belong to which direction depends on the activations
+    type = tensor_type(op.results[0])
+    steps, batch, _ = shape_of(node.input(0))
+    size = node.attribute("hidden_size", 0)
+    state = TensorType(type.element_type, (1, batch, size), type.encoding)
+    made = nn.OpaqueOp.of_node(
+        op.op_type.data,
+        op.domain.data,
+        op.versions,
+        [node.input(0), *(_part(node, k, number, directions) for k in range(1, len(node.inputs)))],
+        {},
+        attributes,
+        [
+            TensorType(type.element_type, (steps, 1, batch, size), type.encoding),
+            *([state, state] if with_states else []),
+        ],
+    )
+    node.insert(made)
+    return made.results
 
 
 def _part(node: OpaqueNode, number: int, direction: int, directions: int) -> SSAValue | None:

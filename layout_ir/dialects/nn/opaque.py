@@ -130,7 +130,7 @@ class OpaqueOp(IRDLOperation):
         return tuple(bool(entry.value.data) for entry in self.outputs.data)
 
     def node_attribute(self, name: str, default: Any = None) -> Any:
-        """The number, text or list of numbers that attribute `name` of the node is; `default` where it has none.
+        """The number, text or list of them that attribute `name` of the node is; `default` where it has none.
 
         Raises LayoutError for an attribute of another kind.
         """
@@ -144,8 +144,10 @@ class OpaqueOp(IRDLOperation):
             case DenseArrayBase() as found:
                 numbers: Any = found
                 return tuple(numbers.get_values())
+            case ArrayAttr() as found if all(isinstance(text, StringAttr) for text in found.data):
+                return tuple(text.data for text in found.data if isinstance(text, StringAttr))
             case _:
-                raise LayoutError(f"{self.title}: {name} is no number, text or list of numbers")
+                raise LayoutError(f"{self.title}: {name} is no number, text or list of them")
 
     def verify_(self) -> None:
         try:

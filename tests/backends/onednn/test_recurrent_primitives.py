@@ -1,4 +1,4 @@
-"""LSTM and GRU nodes, beside ONNX Runtime."""
+"""LSTM, GRU and RNN nodes, beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def network(
     more: tuple[str, ...] = (),
     **attributes: Any,
 ) -> tuple[Any, dict[str, Any]]:
-    count, gates = (2 if direction == "bidirectional" else 1), (4 if op == "LSTM" else 3)
+    count, gates = (2 if direction == "bidirectional" else 1), {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
     inputs: dict[str, Any] = {"x": numbers((STEPS, batch, WIDTH))}
     given = {
         "w": numbers((count, gates * HIDDEN, WIDTH), 1, -0.5, 0.5),
@@ -54,6 +54,7 @@ def network(
         ("GRU", "", {}),
         ("GRU", "h", {"linear_before_reset": 1}),
         ("GRU", "", {"linear_before_reset": 1}),
+        ("RNN", "h", {}),
     ],
 )
 @pytest.mark.parametrize(
@@ -67,12 +68,19 @@ def test_a_recurrent_network(
     compare(made, inputs)
 
 
+@pytest.mark.parametrize("activation", ["Relu", "Tanh"])
+def test_an_rnn_of_one_direction(activation: str):
+    made, inputs = network("RNN", "forward", batch=2, states="h", activations=[activation])
+    compare(made, inputs)
+
+
 @pytest.mark.parametrize(
     ("op", "direction", "arguments"),
     [
         ("LSTM", "forward", {"more": ("lengths",)}),
         ("GRU", "forward", {"activations": ["Sigmoid", "Relu"]}),
         ("LSTM", "forward", {"clip": 0.3}),
+        ("RNN", "forward", {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.1]}),
     ],
 )
 def test_negative_other_recurrent_networks_run_by_the_reference(

@@ -1,4 +1,4 @@
-"""LSTM and GRU nodes of which the last state is used, or both directions of a batch, beside ONNX Runtime."""
+"""LSTM, GRU and RNN nodes of which the last state is used, or both directions of a batch, beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def recurrent(
     """A node whose results `used` (y all steps, h the last one, c the last cell) are added up."""
     from onnx import helper
 
-    count, gates = (2 if direction == "bidirectional" else 1), (4 if op == "LSTM" else 3)
+    count, gates = (2 if direction == "bidirectional" else 1), {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
     inputs = {"x": numbers((STEPS, batch, WIDTH))}
     given = {
         "w": numbers((count, gates * HIDDEN, WIDTH), 1, -0.5, 0.5),
@@ -40,12 +40,33 @@ def recurrent(
     return model(nodes, inputs, given, "y"), inputs
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("used", ["h", "yh"])
 def test_the_last_state(op: str, direction: str, batch: int, used: str):
     made, inputs = recurrent(op, direction, batch, used, states="h")
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("used", ["c", "yc", "hc", "yhc"])
+def test_the_last_cell_state(direction: str, batch: int, used: str):
+    made, inputs = recurrent("LSTM", direction, batch, used, states="hc")
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("used", ["y", "h"])
+def test_directions_whose_activations_are_listed(op: str, used: str):
+    names = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Relu"]}[op]
+    made, inputs = recurrent(op, "bidirectional", 2, used, activations=names * 2)
+    compare(made, inputs)
+
+
+def test_directions_of_different_activations():
+    made, inputs = recurrent("RNN", "bidirectional", 2, "yh", activations=["Relu", "Tanh"])
     compare(made, inputs)
 
 
@@ -59,15 +80,23 @@ def test_both_directions_of_a_batch(op: str, states: str, bias: bool):
 
 
 @pytest.mark.parametrize(
-    ("direction", "used", "attributes"),
+    ("activations", "parameters"),
     [
-        ("forward", "yc", {}),
-        ("bidirectional", "y", {"activations": ["Sigmoid", "Tanh", "Tanh"] * 2}),
+        (["Sigmoid", "Tanh", "Softsign"] * 2, {}),
+        (["Sigmoid", "Tanh", "Relu", "Sigmoid", "Tanh", "Tanh"], {}),
+        (["HardSigmoid", "Tanh", "Tanh"] * 2, {"activation_alpha": [0.3, 0.3]}),
     ],
 )
-def test_negative_other_uses_stay_as_they_are(direction: str, used: str, attributes: dict[str, Any]):
-    made, _ = recurrent("LSTM", direction, 2, used, **attributes)
+def test_negative_other_activations_run_by_the_reference(activations: list[str], parameters: dict[str, Any]):
+    made, inputs = recurrent("LSTM", "bidirectional", 1, "y", activations=activations, **parameters)
+    assert li.compile(made).fallbacks == {"nn.opaque": 1}
+    assert inputs
+
+
+def test_negative_the_last_states_of_a_node_with_all_results_are_its_own():
+    made, inputs = recurrent("LSTM", "forward", 2, "yhc", states="hc")
     assert opaque_nodes(made) == ["LSTM"]
+    compare(made, inputs)
 
 
 def test_negative_a_node_that_has_a_primitive_stays_as_it_is():
