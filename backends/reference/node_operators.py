@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from layout_ir.backends.reference.fourier import short_time_transform
 from layout_ir.backends.reference.grid_sample import grid_sample
 from layout_ir.backends.reference.recurrent import Operands, Options, recurrent
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
 from layout_ir.dialects.nn.windows import same_pads, window_shape
 from layout_ir.elements.numpy_types import Array
+from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.indexed_arrays import (
     gathered_elements,
     gathered_nd,
@@ -119,6 +121,23 @@ def own_operators() -> list[Any]:
             made = grid_sample(x, grid, mode or "linear", padding_mode or "zeros", bool(align_corners))
             return (made,)
 
+    class STFT(OpRun):
+        op_domain = ""
+
+        def _run(
+            self,
+            signal: Array,
+            step: Array,
+            window: Array | None = None,
+            length: Array | None = None,
+            onesided: int | None = None,
+        ) -> tuple[Array]:
+            if length is None and window is None:
+                raise LayoutError("an STFT has a window or the length of its frames")
+            count = int(np.asarray(length).item()) if length is not None else np.asarray(window).size
+            step_size = int(np.asarray(step).item())
+            return (short_time_transform(signal, step_size, window, count, onesided != 0),)
+
     class TopK(OpRun):
         """In all versions: before opset 10, k is an attribute."""
 
@@ -164,6 +183,7 @@ def own_operators() -> list[Any]:
         MaxPool,
         ScatterElements,
         ScatterND,
+        STFT,
         TopK,
         *recurrent_operators,
     ]

@@ -1,6 +1,7 @@
 """Nodes that only move elements, as gathers and transpositions.
 
 GatherElements       a gather from all elements as one row, at indices that count the elements before
+GatherND             the same, of slices at vectors of indices
 Col2Im               patches side by side: a transposition of their rows
 """
 
@@ -11,6 +12,7 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
+from layout_ir.backends.onednn.rewrites.computed_index import place
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
@@ -28,20 +30,38 @@ def gathered_elements(node: OpaqueNode) -> SSAValue:
         raise Unsupported
     others = tuple(1 if dim == axis else extent for dim, extent in enumerate(places))
     before = np.ravel_multi_index(tuple(np.indices(others)), shape) if prod(others) else np.zeros(others)
-    zero, extent = node.constant(np.array(0), "i64"), node.constant(np.array(shape[axis]), "i64")
-    stride = node.constant(np.array(prod(shape[axis + 1 :])), "i64")
-    from_start = node.apply(
-        nn.WhereOp,
-        node.apply(nn.LessOp, indices, zero),
-        node.apply(nn.AddOp, indices, extent),
-        indices,
-    )
-    count = node.apply(
-        nn.AddOp,
-        node.apply(nn.MulOp, from_start, stride),
-        node.constant(np.asarray(before), "i64"),
-    )
+    along = place(node, indices, shape[axis], prod(shape[axis + 1 :]))
+    count = node.apply(nn.AddOp, along, node.constant(np.asarray(before), "i64"))
     return node.apply(nn.GatherOp, node.insert(ReshapeOp(data, (prod(shape),))), count, axis=0)
+
+
+def gathered_slices(node: OpaqueNode) -> SSAValue:
+    """The slices of the data at vectors of indices, which are the last dim of the second operand."""
+    data, indices = node.input(0), node.input(1)
+    shape, places = shape_of(data), shape_of(indices)
+    batch = node.attribute("batch_dims", 0)
+    if dtype_of(indices.type) != "i64" or not places or not prod(shape) or not prod(places):
+        raise Unsupported
+    *lead, length = places
+    if not 0 <= batch < min(len(shape), len(places)) or tuple(lead[:batch]) != shape[:batch]:
+        raise Unsupported
+    indexed = batch + length
+    if not 1 <= length <= len(shape) - batch:
+        raise Unsupported
+    if indexed == 1:
+        return node.apply(nn.GatherOp, data, node.insert(ReshapeOp(indices, lead)), axis=0)
+    count: SSAValue | None = None
+    if batch:
+        first = np.arange(prod(shape[:batch])) * prod(shape[batch:indexed])
+        ones = (1,) * (len(lead) - batch)
+        count = node.constant(first.reshape(*shape[:batch], *ones), "i64")
+    for number, dim in enumerate(range(batch, indexed)):
+        column = node.apply(nn.SliceOp, indices, starts=(*(0 for _ in lead), number), sizes=(*lead, 1))
+        index = node.insert(ReshapeOp(column, lead))
+        along = place(node, index, shape[dim], prod(shape[dim + 1 : indexed]))
+        count = along if count is None else node.apply(nn.AddOp, count, along)
+    rows = node.insert(ReshapeOp(data, (prod(shape[:indexed]), *shape[indexed:])))
+    return node.apply(nn.GatherOp, rows, count, axis=0)
 
 
 def pictures_of_patches(node: OpaqueNode) -> SSAValue:

@@ -6,7 +6,8 @@
     FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
     Einsum of one or two tensors           transpositions, sums and a product
     ScatterND at constant places           slices of the data beside the updates (`scatter_decomposition`)
-    GatherElements, Col2Im                 gathers and transpositions (`gather_decomposition`)
+    GatherElements, GatherND, Col2Im       gathers and transpositions (`gather_decomposition`)
+    DFT, STFT                              products and convolutions (`fourier_decomposition`)
     LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
     Resize by cubic interpolation          products with constant matrices (`resize_decomposition`)
 
@@ -26,7 +27,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from layout_ir.backends.onednn.rewrites.gather_decomposition import gathered_elements, pictures_of_patches
+from layout_ir.backends.onednn.rewrites.fourier_decomposition import frames_transformed, transformed
+from layout_ir.backends.onednn.rewrites.gather_decomposition import (
+    gathered_elements,
+    gathered_slices,
+    pictures_of_patches,
+)
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
@@ -369,6 +375,9 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "Einsum": _einsum,
     "ScatterND": scattered,
     "GatherElements": gathered_elements,
+    "GatherND": gathered_slices,
+    "DFT": transformed,
+    "STFT": frames_transformed,
     "Col2Im": pictures_of_patches,
     "LSTM": split_recurrent,
     "GRU": split_recurrent,

@@ -30,6 +30,50 @@ def test_elements(shape: tuple[int, ...], places: tuple[int, ...], axis: int, co
     compare(made, inputs)
 
 
+@pytest.mark.parametrize(
+    ("shape", "places", "batch"),
+    [
+        ((4, 5, 6), (3, 1), 0),
+        ((4, 5, 6), (2, 3, 2), 0),
+        ((4, 5, 6), (7, 3), 0),
+        ((4, 5, 6), (4, 3, 1), 1),
+        ((4, 5, 6), (4, 2, 3, 2), 1),
+        ((4, 5, 6), (4, 5, 1), 2),
+    ],
+)
+@pytest.mark.parametrize("constant", [False, True])
+def test_slices(shape: tuple[int, ...], places: tuple[int, ...], batch: int, constant: bool):
+    indices = np.random.default_rng(0).integers(-4, 4, places)
+    inputs = {"x": numbers(shape)} | ({} if constant else {"i": indices})
+    nodes = [node("GatherND", ("x", "i"), "z", batch_dims=batch), node("Neg", ("z",), "y")]
+    made = model(nodes, inputs, {"i": indices} if constant else {}, "y")
+    assert not opaque_nodes(made)
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize(
+    ("op", "places", "wrong"),
+    [
+        ("GatherND", (3, 2), [0, 5]),
+        ("GatherND", (3, 2), [-5, 0]),
+        ("GatherND", (3, 2), [4, -1]),
+        ("GatherND", (3, 1), [4]),
+        ("GatherElements", (4, 2), [5, 0]),
+        ("GatherElements", (4, 2), [0, -6]),
+    ],
+)
+def test_negative_an_index_outside_of_its_dim_is_an_error(op: str, places: tuple[int, ...], wrong: list[int]):
+    indices = np.zeros(places, np.int64)
+    attributes = {"axis": 1} if op == "GatherElements" else {}
+    inputs = {"x": numbers((4, 5)), "i": indices}
+    executable = li.compile(model([node(op, ("x", "i"), "y", **attributes)], inputs, {}, "y"))
+    assert not executable.fallbacks
+    executable(inputs)
+    indices[1] = wrong
+    with pytest.raises(li.LayoutError, match="index"):
+        executable(inputs)
+
+
 def patches(window: tuple[int, ...], image: tuple[int, ...], **attributes: Any) -> tuple[Any, dict[str, Any]]:
     from onnx import TensorProto, helper, numpy_helper
 
