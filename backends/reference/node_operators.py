@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from layout_ir.frontends.onnx.indexed_arrays import (
 def own_operators() -> list[Any]:
     """A class of the onnx package, which is imported here, for each such operator in all its versions."""
     from onnx.reference.op_run import OpRun
+    from onnx.reference.ops import op_loop
+
+    package_loop: Any = op_loop.Loop
 
     class Col2Im(OpRun):
         """At once, and not element by element."""
@@ -61,6 +64,32 @@ def own_operators() -> list[Any]:
 
         def _run(self, data: Array, indices: Array, batch_dims: int = 0) -> tuple[Array]:
             return (gathered_nd(data, indices, batch_dims),)
+
+    class Loop(package_loop):
+        """With a condition that is left out, which is true, and with scan outputs of any rank behind each other: those
+        of the package (1.23) are right for vectors alone."""
+
+        op_domain = ""
+
+        def _run(self, trips: Array | None, condition: Array | None, *carried: Array, **options: Any) -> Any:
+            loop: Any = self
+            counter, continues, *names = cast("list[str]", loop.body.input_names)
+            values: dict[str, Any] = {
+                **(options.get("context") or {}),
+                **dict(zip(names, carried, strict=True)),
+            }
+            going = condition is None or bool(np.asarray(condition).item())
+            scanned: list[list[Array]] = [[] for _ in loop.body.output_names[1 + len(names) :]]
+            trip = 0
+            while going and (trips is None or trip < int(np.asarray(trips).item())):
+                values |= {counter: np.array(trip, np.int64), continues: np.array(going)}
+                found: list[Array] = loop._run_body(values, attributes=options.get("attributes"))
+                going = bool(np.asarray(found[0]).item())
+                values |= zip(names, found[1:], strict=False)
+                for rows, row in zip(scanned, found[1 + len(names) :], strict=True):
+                    rows.append(row)
+                trip += 1
+            return (*(values[name] for name in names), *(np.array(rows) for rows in scanned))
 
     class MaxPool(OpRun):
         """With indices: for windows with strides of 1, those of the onnx package (1.23) are others, or it fails."""
@@ -180,6 +209,7 @@ def own_operators() -> list[Any]:
         GatherElements,
         GatherND,
         GridSample,
+        Loop,
         MaxPool,
         ScatterElements,
         ScatterND,

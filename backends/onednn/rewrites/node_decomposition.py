@@ -1,12 +1,15 @@
 """Opaque ONNX nodes as ops of the program, where the executor has kernels for those and none for the node.
 
     QuantizeLinear, DequantizeLinear       layout.reorder, which converts
+    DynamicQuantizeLinear                  reductions, and what they make of each number
     QLinearConv, QLinearMatMul, ...        dequantized operands, the op on floats, its result quantized
-    ConvInteger, MatMulInteger             the same with scales of 1, where no sum leaves what f32 counts exactly
+    ConvInteger, MatMulInteger             the same with scales of 1, where no sum leaves what f32 counts exactly; a
+                                           longer product is the sum of such
     FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
     Einsum of one or two tensors           transpositions, sums and a product
     ScatterND at constant places           slices of the data beside the updates (`scatter_decomposition`)
     GatherElements, GatherND, Col2Im       gathers and transpositions (`gather_decomposition`)
+    GridSample                             gathers and a weighed sum (`grid_decomposition`)
     DFT, STFT                              products and convolutions (`fourier_decomposition`)
     LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
     Resize by cubic interpolation          products with constant matrices (`resize_decomposition`)
@@ -23,7 +26,7 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -33,13 +36,14 @@ from layout_ir.backends.onednn.rewrites.gather_decomposition import (
     gathered_slices,
     pictures_of_patches,
 )
+from layout_ir.backends.onednn.rewrites.grid_decomposition import sampled
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
 from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
+from layout_ir.dialects.layout import PermuteOp, ReshapeOp, attribute_of, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
@@ -169,6 +173,16 @@ def _global_average(node: OpaqueNode, x: SSAValue) -> SSAValue:
     return node.apply(nn.GlobalAvgPoolOp, x)
 
 
+def _softmax(node: OpaqueNode, x: SSAValue) -> SSAValue:
+    rank = len(shape_of(x))
+    axis = node.attribute("axis", -1)
+    if node.attribute("opset", 13) >= 13:
+        return node.apply(nn.SoftmaxOp, x, axis=axis % rank)
+    if axis % rank != rank - 1:
+        raise Unsupported  # over all dims from the axis on
+    return node.apply(nn.SoftmaxOp, x, axis=rank - 1)
+
+
 def _average(node: OpaqueNode, x: SSAValue) -> SSAValue:
     kernel = node.attribute("kernel_shape")
     windows = _windows(node, len(kernel))
@@ -197,41 +211,116 @@ def _qlinear_concat(node: OpaqueNode) -> SSAValue:
 def _conv_integer(node: OpaqueNode) -> SSAValue:
     w = node.input(1)
     windows = _windows(node, len(shape_of(w)) - 2)
-    x, weights = _exact_operands(node, 0)
+    numbers = _numbers_of_weights(node, 0)
+    columns = np.abs(numbers).sum(axis=tuple(range(1, numbers.ndim)))
+    if np.max(columns, initial=0) * 255 >= _EXACT:
+        raise Unsupported
+    x, weights = _real_operand(node), _real_weights(node, w, 0)
     y = node.apply(nn.ConvOp, x, weights, group=node.attribute("group", 1), **windows)
     return node.converted(y, "i32", (None, None), (None, None))
 
 
 def _matmul_integer(node: OpaqueNode) -> SSAValue:
-    a, b = _exact_operands(node, max(len(shape_of(node.input(1))) - 1, 0))
-    return node.converted(node.apply(nn.MatmulOp, a, b), "i32", (None, None), (None, None))
-
-
-def _exact_operands(node: OpaqueNode, outputs: int) -> tuple[SSAValue, SSAValue]:
-    """Both operands of a product of integers, less their zero points; the second a constant with its outputs along dim
-    `outputs`, where no sum of absolute products comes to 2^24: up to there f32 has every integer."""
+    """The product, or the sum of products of as many rows of the weights each as f32 counts exactly."""
     x, w = node.input(0), node.input(1)
+    numbers = _numbers_of_weights(node, max(len(shape_of(w)) - 1, 0))
+    if numbers.ndim < 2 or not shape_of(x):
+        raise Unsupported
+    parts = _exact_parts(numbers)
+    real, shape = _real_operand(node), shape_of(x)
+    stored, outputs = node.constant_input(1), numbers.ndim - 1
+    assert stored is not None
+    total: SSAValue | None = None
+    for begin, end in parts:
+        rows, weights = real, w
+        if len(parts) > 1:
+            starts, sizes = (*(0 for _ in shape[1:]), begin), (*shape[:-1], end - begin)
+            rows = node.apply(nn.SliceOp, real, starts=starts, sizes=sizes)
+            weights = node.constant(stored[..., begin:end, :], dtype_of(w.type))
+        product = node.apply(nn.MatmulOp, rows, _real_weights(node, weights, outputs))
+        found = node.converted(product, "i32", (None, None), (None, None))
+        total = found if total is None else node.apply(nn.AddOp, total, found)
+    if total is None:
+        raise Unsupported
+    return total
+
+
+def _exact_parts(numbers: Array) -> list[tuple[int, int]]:
+    """Ranges of the rows of weights, one behind the other, over which no sum of products with numbers of 8 bits comes
+    to 2^24: up to there f32 has every integer."""
+    rows = np.abs(numbers).max(axis=tuple(range(numbers.ndim - 2)), initial=0) * 255
+    parts, begin, sums = list[tuple[int, int]](), 0, np.zeros(rows.shape[-1], np.int64)
+    for number, row in enumerate(rows):
+        if np.max(sums + row, initial=0) >= _EXACT:
+            parts.append((begin, number))
+            begin, sums = number, np.zeros_like(sums)
+        sums = sums + row
+    return [*parts, (begin, len(rows))] if len(rows) else []
+
+
+def _dynamically_quantized(node: OpaqueNode) -> list[SSAValue | None]:
+    """Integers of 8 bits for all numbers of a tensor, with the scale and zero point that its range, 0 among it, asks
+    for."""
+    x = node.input(0)
+    shape = shape_of(x)
+    if dtype_of(x.type) != "f32" or not prod(shape):
+        raise Unsupported
+
+    def number(value: float) -> SSAValue:
+        return node.constant(np.array(value, np.float32))
+
+    def integers(value: SSAValue) -> SSAValue:
+        return node.apply(nn.CastOp, value, result_type=TensorType(attribute_of("ui8"), shape_of(value)))
+
+    axes = tuple(range(len(shape)))
+    ends = [
+        node.apply(nn.ReduceMaxOp, x, axes=axes, keepdims=False) if axes else x,
+        node.apply(nn.ReduceMinOp, x, axes=axes, keepdims=False) if axes else x,
+    ]
+    high = node.apply(nn.MaxOp, ends[0], number(0))
+    low = node.apply(nn.MinOp, ends[1], number(0))
+    width = node.apply(nn.SubOp, high, low)
+    # Of zeros alone, ONNX Runtime has a scale of 1.
+    is_zero = node.apply(nn.EqualOp, width, number(0))
+    scale = node.apply(nn.WhereOp, is_zero, number(1), node.apply(nn.DivOp, width, number(255)))
+    start = node.apply(nn.NegOp, node.apply(nn.DivOp, low, scale))
+    zero_point = node.apply(nn.RoundOp, node.apply(nn.ClipOp, start, min=0.0, max=255.0))
+    steps = node.apply(nn.RoundOp, node.apply(nn.DivOp, x, scale))
+    stored = node.apply(nn.ClipOp, node.apply(nn.AddOp, steps, zero_point), min=0.0, max=255.0)
+    return [integers(stored), scale, integers(zero_point)]
+
+
+def _numbers_of_weights(node: OpaqueNode, outputs: int) -> Array:
+    """The second operand of a product of integers, a constant with its outputs along dim `outputs`, less its zero
+    points."""
     weights, zero_point = node.constant_input(1), node.constant_input(3)
     if weights is None:
         raise Unsupported
     numbers = weights.astype(np.int64)
-    if zero_point is not None:
-        shape = [1] * numbers.ndim
-        if zero_point.size > 1:
-            shape[outputs] = zero_point.size
-        numbers = numbers - zero_point.astype(np.int64).reshape(shape)
-    columns = np.abs(numbers).sum(axis=tuple(d for d in range(numbers.ndim) if d != outputs))
-    if np.max(columns, initial=0) * 255 >= _EXACT:
-        raise Unsupported
-    one = np.ones((), np.float32)
-    right = node.converted(w, "f32", (one, None), (zero_point, None), outputs)
-    own = node.optional(2)
+    if zero_point is None:
+        return numbers
+    shape = [1] * numbers.ndim
+    if zero_point.size > 1:
+        shape[outputs] = zero_point.size
+    return numbers - zero_point.astype(np.int64).reshape(shape)
+
+
+def _real_weights(node: OpaqueNode, weights: SSAValue, outputs: int) -> SSAValue:
+    """Weights less the zero points of the second operand."""
+    return node.converted(
+        weights, "f32", (np.ones((), np.float32), None), (node.constant_input(3), None), outputs
+    )
+
+
+def _real_operand(node: OpaqueNode) -> SSAValue:
+    """The first operand of a product of integers less its zero point."""
+    x, own, one = node.input(0), node.optional(2), np.ones((), np.float32)
     if own is None or elements_of(own) is not None:
-        return node.converted(x, "f32", (one, None), (node.constant_input(2), None)), right
+        return node.converted(x, "f32", (one, None), (node.constant_input(2), None))
     if prod(shape_of(own)) != 1:
         raise Unsupported
     real = node.converted(x, "f32", (one, None), (None, None))
-    return node.apply(nn.SubOp, real, node.converted(own, "f32", (one, None), (None, None))), right
+    return node.apply(nn.SubOp, real, node.converted(own, "f32", (one, None), (None, None)))
 
 
 # What ONNX Runtime fuses ----------------------------------------------------------------------------------------------
@@ -358,6 +447,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "DequantizeLinear": _dequantize,
     "com.microsoft::QuantizeLinear": _quantize,
     "com.microsoft::DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _dynamically_quantized,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
     "ConvInteger": _conv_integer,
@@ -369,6 +459,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "com.microsoft::QLinearGlobalAveragePool": _on_reals(_global_average),
     "com.microsoft::QLinearAveragePool": _on_reals(_average),
     "com.microsoft::QLinearSigmoid": _on_reals(lambda node, x: node.apply(nn.SigmoidOp, x)),
+    "com.microsoft::QLinearSoftmax": _on_reals(_softmax),
     "com.microsoft::QLinearLeakyRelu": _on_reals(
         lambda node, x: node.apply(nn.LeakyReluOp, x, alpha=node.attribute("alpha", 0.01))
     ),
@@ -376,6 +467,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "ScatterND": scattered,
     "GatherElements": gathered_elements,
     "GatherND": gathered_slices,
+    "GridSample": sampled,
     "DFT": transformed,
     "STFT": frames_transformed,
     "Col2Im": pictures_of_patches,

@@ -58,3 +58,47 @@ def test_negative_a_window_that_does_not_fit():
     model.graph.input[0].CopyFrom(onnx.helper.make_tensor_value_info("x", 1, (1, 1, 2, 2)))
     with pytest.raises(li.LayoutError):
         li.run(li.from_onnx(model), [np.zeros((1, 1, 2, 2), np.float32)])
+
+
+def loop(shape: tuple[int, ...], trips: int, condition: bool) -> Any:
+    """A model of a Loop whose state is doubled, and whose scan outputs are the states and a number."""
+    helper = onnx.helper
+    value, flag = helper.make_tensor_value_info, onnx.TensorProto.BOOL
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["state", "state"], ["next"]),
+            helper.make_node("Identity", ["next"], ["row"]),
+            helper.make_node("ReduceSum", ["next"], ["sum"], keepdims=0),
+            helper.make_node("Identity", ["going"], ["still"]),
+        ],
+        "body",
+        [value("trip", 7, []), value("going", flag, []), value("state", 1, shape)],
+        [value("still", flag, []), value("next", 1, shape), value("row", 1, shape), value("sum", 1, [])],
+    )
+    graph = helper.make_graph(
+        [
+            helper.make_node(
+                "Loop", ["trips", "condition" if condition else "", "x"], ["y", "rows", "sums"], body=body
+            )
+        ],
+        "loop",
+        [value("x", 1, shape)],
+        [value("y", 1, shape), value("rows", 1, (trips, *shape)), value("sums", 1, (trips,))],
+        [
+            onnx.numpy_helper.from_array(np.array(trips), "trips"),
+            onnx.numpy_helper.from_array(np.array(True), "condition"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 1, 3)])
+@pytest.mark.parametrize("trips", [1, 4])
+@pytest.mark.parametrize("condition", [False, True])
+def test_what_the_trips_of_a_loop_leave(shape: tuple[int, ...], trips: int, condition: bool):
+    model = loop(shape, trips, condition)
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for ours, theirs in zip(li.run(li.from_onnx(model), [x]), session.run(None, {"x": x}), strict=True):
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)

@@ -23,6 +23,8 @@ from tests.backends.onednn.quantized_models import (
 )
 from tests.backends.onednn.small_programs import needs_library, numbers
 
+onnx = pytest.importorskip("onnx")
+
 pytestmark = needs_library
 
 MICROSOFT = "com.microsoft"
@@ -69,12 +71,60 @@ def test_products_of_integers_are_exact(zero: str):
         compare(made, inputs, steps=0, share=0)
 
 
-def test_negative_products_that_could_leave_the_exact_integers_of_f32_stay_opaque():
-    inputs = {"x": integers((1, 1024), 0)}
-    given = {"m": np.full((1024, 2), 127, np.int8)}
-    assert opaque_nodes(model([node("MatMulInteger", ("x", "m"), "y")], inputs, given, "y")) == [
-        "MatMulInteger"
+@pytest.mark.parametrize("zero", ["", "c", "z"])
+@pytest.mark.parametrize("depth", [1200, 3000])
+def test_products_of_more_integers_than_f32_counts_are_sums(depth: int, zero: str):
+    # Of 7 bits, of which no two products saturate where the library adds them in 16.
+    given: dict[str, Any] = {"m": integers((depth, 3), 1, np.int8) >> 1, "c": np.uint8(200)}
+    given["m"][:, 0] = 63
+    inputs = {"x": integers((2, 5, depth), 0)} | ({"z": np.array(99, np.uint8)} if zero == "z" else {})
+    inputs["x"][0] = 255
+    made = model([node("MatMulInteger", ("x", "m", *([zero] if zero else [])), "y")], inputs, given, "y")
+    assert not opaque_nodes(made)
+    (found,) = li.compile(made)(inputs)
+    point = {"": 0, "c": 200, "z": 99}[zero]
+    # Not ONNX Runtime, which saturates such sums on processors without instructions for them.
+    expected = (inputs["x"].astype(np.int64) - point) @ given["m"].astype(np.int64)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_negative_convolutions_that_could_leave_the_exact_integers_of_f32_stay_opaque():
+    inputs = {"x": integers((1, 1024, 2, 2), 0)}
+    given = {"w": np.full((2, 1024, 1, 1), 127, np.int8)}
+    made = model([node("ConvInteger", ("x", "w"), "y")], inputs, given, "y")
+    assert opaque_nodes(made) == ["ConvInteger"]
+
+
+@pytest.mark.parametrize("numbers_of", ["mixed", "positive", "negative", "zero"])
+@pytest.mark.parametrize("shape", [(3, 50), (200,), ()])
+@pytest.mark.parametrize("result", ["real", "scale", "zero"])
+def test_a_tensor_quantized_by_its_own_range(shape: tuple[int, ...], numbers_of: str, result: str):
+    x = np.asarray(numbers(shape, 1, -3, 5), np.float32)
+    x = {"mixed": x, "positive": abs(x) + 1, "negative": -abs(x) - 1, "zero": 0 * x}[numbers_of]
+    x = np.asarray(x, np.float32)
+    nodes = [
+        onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        node("Cast", ("q",), "quantized", to=1),
+        node("Cast", ("z",), "zero", to=1),
+        node("Sub", ("quantized", "zero"), "steps"),
+        node("Mul", ("steps", "s"), "real"),
+        node("Neg", ("s",), "scale"),
     ]
+    made = model(nodes, {"x": x}, {}, result)
+    assert not opaque_nodes(made)
+    compare(made, {"x": x})
+
+
+def test_negative_a_tensor_without_elements_has_no_range():
+    made = model(
+        [onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])],
+        {"x": np.ones((1, 3), np.float32)},
+        {},
+        "y",
+    )
+    for value in (made.graph.input[0], made.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_value = 0
+    assert opaque_nodes(made) == ["DynamicQuantizeLinear"]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +137,8 @@ def test_negative_products_that_could_leave_the_exact_integers_of_f32_stay_opaqu
         ("QLinearAveragePool", ("x", "s1", "z1", "s2", "z2"), {"kernel_shape": [2, 3]}),
         ("QLinearSigmoid", ("x", "s1", "z1", "s2", "z2"), {}),
         ("QLinearLeakyRelu", ("x", "s1", "z1", "s2", "z2"), {"alpha": 0.1}),
+        ("QLinearSoftmax", ("x", "s1", "z1", "s2", "z2"), {"axis": 1, "opset": 13}),
+        ("QLinearSoftmax", ("x", "s1", "z1", "s2", "z2"), {"axis": 3, "opset": 12}),
     ],
 )
 def test_quantized_ops_of_onnx_runtime(op: str, inputs: tuple[str, ...], attributes: dict[str, Any]):
