@@ -31,8 +31,12 @@ from layout_ir.dialects.layout import FormatAttr, ReorderOp, attribute_of, encod
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import narrow, widen
+from layout_ir.passes.selection.options.onednn_query import vector_extension
 
 needs_library = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+BLOCKED = "nChw16c" if vector_extension() == "avx512" else "nChw8c"
+"""Blocks of as many channels as vectors have elements: what the library has kernels for on this CPU."""
 
 Shape = Sequence[int]
 
