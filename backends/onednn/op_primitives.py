@@ -477,11 +477,13 @@ def _addend(
 
 
 def _transposed(descriptor: MemoryDescriptor) -> MemoryDescriptor:
+    """The same elements with their last two dims exchanged. Raises Refused for a descriptor in blocks."""
     desc = descriptor.blocking()
-    if desc.inner_blks:
+    if desc.inner_blks or descriptor.made_from is None:
         raise Refused("a matrix in blocks has no transpose")
+    _, dtype, _ = descriptor.made_from
     extents, strides = ((*given[:-2], given[-1], given[-2]) for given in (desc.dims, desc.strides))
-    return descriptors.strided(descriptor.library, extents, strides)
+    return descriptors.strided(descriptor.library, extents, strides, dtype)
 
 
 def _dense_rows(layout: Layout) -> Array | None:

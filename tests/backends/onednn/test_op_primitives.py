@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layout_ir.backends.onednn import memory_descriptors as descriptors
+from layout_ir.backends.onednn import op_primitives
 from layout_ir.backends.onednn.library import library, unavailable
 from layout_ir.dialects import nn
+from layout_ir.elements.element_types import element_type
 from layout_ir.elements.numpy_types import narrow
 from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
 
@@ -587,6 +590,25 @@ def test_products_on_bf16_with_an_activation(constant: bool):
     y = program.add(nn.ReluOp, program.add(nn.AddOp, y, program.constant(numbers((6,), 2))))
     inputs = [numbers((3, 5, 7)), *([] if constant else [numbers((7, 6), 1)])]
     compare(program.module(y), *(narrow(values, "bf16") for values in inputs))
+
+
+@HALF
+@pytest.mark.parametrize("constant", [False, True])
+def test_products_on_bf16_with_dense_columns(constant: bool):
+    program = Program((3, 5, 7), *([] if constant else [(7, 6)]), dtype="bf16")
+    right = program.constant(numbers((7, 6), 1)) if constant else program.argument(1)
+    y = program.add(nn.MatmulOp, program.argument(0), right, format="(n, m, k) : [n, k, m]")
+    inputs = [numbers((3, 5, 7)), *([] if constant else [numbers((7, 6), 1)])]
+    compare(program.module(y), *(narrow(values, "bf16") for values in inputs))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16", "i8"])
+def test_the_transpose_of_a_matrix_has_the_same_elements(dtype: str):
+    matrices = descriptors.row_major(library(), (2, 3, 5), dtype)
+    turned = op_primitives._transposed(matrices)  # pyright: ignore[reportPrivateUsage]
+    wanted = descriptors.strided(library(), (2, 5, 3), (15, 1, 5), dtype)
+    assert library().api.dnnl_memory_desc_equal(turned.handle, wanted.handle)
+    assert turned.nbytes == 30 * element_type(dtype).bits // 8
 
 
 @HALF
