@@ -32,14 +32,9 @@ from layout_ir.algebra.tag import names_for
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
-from layout_ir.backends.onednn.op_primitives import (
-    BINARY,
-    Operand,
-    OpPrimitive,
-    Values,
-    builders_of,
-    lie_alike,
-)
+from layout_ir.backends.onednn.op_primitives.candidates import builders_of
+from layout_ir.backends.onednn.op_primitives.elementwise import BINARY
+from layout_ir.backends.onednn.op_primitives.operands import Operand, OpPrimitive, Values, lie_alike
 from layout_ir.backends.onednn.primitives import (
     Algorithm,
     Argument,
