@@ -15,13 +15,12 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.parts import part_offset
 from layout_ir.backends.llvm import Reorder, compile_reorder
 from layout_ir.backends.onednn import memory_descriptors as descriptors
-from layout_ir.backends.onednn import op_primitives
 from layout_ir.backends.onednn.library import Library
 from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.loop_fusion import join_loops
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_loops import OpLoop, loop_of
-from layout_ir.backends.onednn.op_primitives import Operand, Values
+from layout_ir.backends.onednn.op_primitives.operands import Operand, Values, lie_alike
 from layout_ir.backends.onednn.placement import Part, part_of_slice, parts_of_concats, sharing
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
@@ -211,7 +210,7 @@ class _Planner:
             and buffer not in self._wholes
             and root is value
             and self._last.get(root, -1) <= self._number
-            and op_primitives.lie_alike(self.values.layout(value), layout)
+            and lie_alike(self.values.layout(value), layout)
         )
 
     # Steps ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,9 @@ after which they must be s8. A sum of two quantized tensors is `binary`, which k
 function behind it has those.
 
 What the library has no fast implementation for runs on floats: tensors are converted by compiled reorders around it.
+So does what it has no exact one for. Without the instructions of VNNI its kernels add the products of two unsigned and
+two signed bytes in 16 bits, which saturate. They are exact where no weight is beyond 64, as where a quantizer was told
+to use 7 bits; but not for signed sources, for which the library halves the weights.
 """
 
 from __future__ import annotations
@@ -29,14 +32,9 @@ from layout_ir.algebra.tag import names_for
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
-from layout_ir.backends.onednn.op_primitives import (
-    BINARY,
-    Operand,
-    OpPrimitive,
-    Values,
-    builders_of,
-    lie_alike,
-)
+from layout_ir.backends.onednn.op_primitives.candidates import builders_of
+from layout_ir.backends.onednn.op_primitives.elementwise import BINARY
+from layout_ir.backends.onednn.op_primitives.operands import Operand, OpPrimitive, Values, lie_alike
 from layout_ir.backends.onednn.primitives import (
     Algorithm,
     Argument,
@@ -45,12 +43,16 @@ from layout_ir.backends.onednn.primitives import (
     Request,
 )
 from layout_ir.backends.onednn.quantized_values import Dequantized, dequantized
+from layout_ir.backends.reference.semantics import literal_array
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import OptionAttr, ReorderOp, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
 from layout_ir.interfaces import OPTIONS, LayoutOption
 from layout_ir.passes.selection.options.conv_kernels import activation
+
+_SEVEN_BITS = 64
+"""The largest weight of which two, times 255 each, add up to a number of 16 bits: 32640."""
 
 
 class _StoredValues(Values):
@@ -119,12 +121,29 @@ def _products(op: nn.ConvOp | nn.MatmulOp | nn.GemmOp, library: Library) -> Iter
     is_constant = isinstance(w.stored.owner, nn.ConstantOp)
     if not is_constant and (dtype_of(w.stored.type) != "i8" or any(w.zero_point)):
         return
+    if not _is_exact(library, x, w):
+        return
     for build in builders_of(op):
         try:
             for found in build(op, stored):
                 yield _on_stored(op, found, x, w)
         except Refused:
             continue
+
+
+def _is_exact(library: Library, x: Dequantized, w: Dequantized) -> bool:
+    """Whether the library's sums of products of the integers of x and w, with their zero points, are those integers."""
+    if library.sums_bytes_exactly:
+        return True
+    constant = w.stored.owner
+    if dtype_of(x.stored.type) != "ui8" or not isinstance(constant, nn.ConstantOp):
+        return False
+    stored = np.broadcast_to(literal_array(constant), shape_of(w.stored))
+    try:
+        weights = _without_zero_point(stored, w)
+    except Refused:
+        return False
+    return int(np.max(np.abs(weights.astype(np.int64)), initial=0)) <= _SEVEN_BITS
 
 
 def _on_stored(
@@ -241,7 +260,7 @@ def retyped(descriptor: MemoryDescriptor, dtype: str) -> MemoryDescriptor:
     return descriptors.strided(descriptor.library, said.dims, said.strides, dtype)
 
 
-def state_integer_options(module: ModuleOp) -> None:
+def state_integer_options(module: ModuleOp, library: Library) -> None:
     """Gives each convolution of quantized tensors, in place, the one option that the library has for it: channels last.
 
     A target prices the convolution of floats that the program says, and there are compiled kernels on integers for no
@@ -252,6 +271,8 @@ def state_integer_options(module: ModuleOp) -> None:
             continue
         x, w = dequantized(op.x), dequantized(op.w)
         if x is None or w is None or not isinstance(w.stored.owner, nn.ConstantOp):
+            continue
+        if not _is_exact(library, x, w):
             continue
         last = activation(len(op.strides), "nSc").with_pad("undef")
         plain = [Format.row_major(names_for(len(shape_of(value)))) for value in op.operands[1:]]

@@ -14,7 +14,13 @@ from typing import Any
 
 from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.options.onednn_package import installed, instruction_set, is_sycl, load
+from layout_ir.passes.selection.options.onednn_package import (
+    installed,
+    instruction_set,
+    is_sycl,
+    load,
+    sums_bytes_exactly,
+)
 
 MAX_NDIMS = 12
 
@@ -88,6 +94,8 @@ class Library:
         """The release of the library, as 3.13.2."""
         self.instruction_set = instruction_set(self.api)
         """The instructions that its kernels use, as avx2 or avx512_core_bf16."""
+        self.sums_bytes_exactly = sums_bytes_exactly(self.api)
+        """Whether sums of products of bytes are those of integers; else pairs of them saturate at 16 bits."""
 
     def __str__(self) -> str:
         return f"oneDNN {self.version} ({'OpenMP' if self.is_synchronous else 'SYCL'})"

@@ -25,10 +25,12 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.onednn import integer_primitives, op_primitives, recurrent_primitives
+from layout_ir.backends.onednn import integer_primitives, recurrent_primitives
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.op_loops import OpLoop
-from layout_ir.backends.onednn.op_primitives import BINARY, COMMUTATIVE, Operand, OpPrimitive, Values
+from layout_ir.backends.onednn.op_primitives.candidates import candidates
+from layout_ir.backends.onednn.op_primitives.elementwise import BINARY, COMMUTATIVE, function_of
+from layout_ir.backends.onednn.op_primitives.operands import FLOATS, Operand, OpPrimitive, Values, lie_alike
 from layout_ir.backends.onednn.primitives import (
     POST_OP_STEP,
     Argument,
@@ -263,12 +265,10 @@ class _Fusion:
         if group.descriptor.is_slow and on_floats:
             return False  # a compiled loop takes both
         dtype = dtype_of(value.type)
-        if dtype not in op_primitives.FLOATS or any(
-            dtype_of(other.type) != dtype for other in (*op.operands, op.result)
-        ):
+        if dtype not in FLOATS or any(dtype_of(other.type) != dtype for other in (*op.operands, op.result)):
             return False
         before, after = values.layout(value), values.layout(op.result)
-        if not op_primitives.lie_alike(before, after):
+        if not lie_alike(before, after):
             return False
         whole = group.primitive.extents == (before.extent,) != before.shape
         if not whole and after.is_padded and after.pad not in ("zero", "undef"):
@@ -333,7 +333,7 @@ class _Fusion:
     ) -> list[tuple[PostOp, Operand | None]]:
         """The post-ops that `op` may be, best first, and the operand of each."""
         values, liveness = self.values, self.liveness
-        function = op_primitives.function_of(op, values)
+        function = function_of(op, values)
         if function is not None:
             return [(function[1], None)] if function[0] is value else []
         algorithm = BINARY.get(type(op))
@@ -354,9 +354,7 @@ class _Fusion:
                 return []
             operand, descriptor = values.packed(np.broadcast_to(constant, shape).reshape(extents))
             return [(BinaryPostOp(algorithm, descriptor), operand)]
-        if name not in _TAKES_TENSOR or not op_primitives.lie_alike(
-            values.layout(other), values.layout(value)
-        ):
+        if name not in _TAKES_TENSOR or not lie_alike(values.layout(other), values.layout(value)):
             return []
         operand = Operand(other, primitive.result)
         read = {liveness.root(o.value) for o in group.operands.values() if o.value is not None}
@@ -396,7 +394,7 @@ def single_op_group(op: Operation, values: Values) -> Group:
 def _candidates(op: Operation, values: Values) -> Iterator[OpPrimitive]:
     if isinstance(op, nn.OpaqueOp):
         return recurrent_primitives.recurrent_candidates(op, values)
-    return op_primitives.candidates(op, values)
+    return candidates(op, values)
 
 
 def _asked(library: Library, primitive: OpPrimitive) -> PrimitiveDescriptor:

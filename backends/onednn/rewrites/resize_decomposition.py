@@ -12,7 +12,7 @@ from math import prod
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from layout_ir.backends.onednn.op_primitives import resampled_by_library
+from layout_ir.backends.onednn.op_primitives.resizes import resampled_by_library
 from layout_ir.backends.onednn.rewrites.inserted_ops import InsertedOps
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn

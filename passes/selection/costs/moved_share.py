@@ -28,7 +28,12 @@ def concats_of(value: SSAValue) -> int:
 
 
 def moved_share(op: Operation, option: LayoutOption) -> Fraction:
-    """The part of the elements of a concat or a slice that is moved in these Formats; 1 for other ops."""
+    """The part of the elements of a concat or a slice that is moved in these Formats; 1 for other ops.
+
+    And 1 where the option says nothing of operands: those of an op whose layouts are fixed are no part of the choice.
+    """
+    if not option.ins:
+        return Fraction(1)
     try:
         if isinstance(op, nn.SliceOp):
             return _of_slice(op, option)

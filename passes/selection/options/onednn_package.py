@@ -71,6 +71,18 @@ def instruction_set(library: ctypes.CDLL) -> str:
     return _INSTRUCTION_SETS.get(found, f"isa {found:#x}")
 
 
+_VNNI = 0x08 | 0x40
+"""Of 256 bits and of 512, in the numbers of instruction sets."""
+
+
+def sums_bytes_exactly(library: ctypes.CDLL) -> bool:
+    """Whether the kernels of a loaded library add products of bytes in 32 bits, as the instructions of VNNI do.
+
+    Others add two products in 16 bits first, and what is beyond these is lost: 255 * 127 + 255 * 127 becomes 32767.
+    """
+    return bool(int(library.dnnl_get_effective_cpu_isa()) & _VNNI)
+
+
 @lru_cache(maxsize=4)
 def load(path: Path) -> ctypes.CDLL:
     """The library, with its symbols to itself: torch carries a oneDNN along as well. Raises OSError."""

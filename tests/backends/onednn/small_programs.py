@@ -25,14 +25,24 @@ from xdsl.rewriter import InsertPoint
 
 import layout_ir as li
 from layout_ir.algebra.format import Format
-from layout_ir.backends.onednn.library import unavailable
+from layout_ir.backends.onednn.library import library, unavailable
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FormatAttr, ReorderOp, attribute_of, encoding_of, with_format
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import narrow, widen
+from layout_ir.passes.selection.options.onednn_query import vector_extension
 
 needs_library = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+HALF = pytest.mark.skipif(
+    unavailable() is not None or not library().computes("bf16"), reason="the CPU computes nothing in bf16"
+)
+
+LAYOUTS = ("nchw", "nhwc", "nChw8c", "nChw16c")
+
+BLOCKED = "nChw16c" if vector_extension() == "avx512" else "nChw8c"
+"""Blocks of as many channels as vectors have elements: what the library has kernels for on this CPU."""
 
 Shape = Sequence[int]
 

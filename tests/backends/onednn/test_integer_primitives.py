@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
+from layout_ir.backends.onednn.library import library, unavailable
 from tests.backends.onednn.quantized_models import (
     Array,
     compare,
@@ -22,6 +26,11 @@ from tests.backends.onednn.small_programs import needs_library
 
 pytestmark = needs_library
 
+exact_sums = pytest.mark.skipif(
+    unavailable() is None and not library().sums_bytes_exactly,
+    reason="without VNNI, sums of bytes saturate: the product runs on floats",
+)
+
 
 def convolution(
     x: Array, zero: str, result_zero: str, constants: dict[str, Any], *, relu: bool = False, **attributes: Any
@@ -36,6 +45,7 @@ def convolution(
     return model(nodes, {"x": x}, constants, "y")
 
 
+@pytest.mark.parametrize("largest", [64, 127])
 @pytest.mark.parametrize(("dtype", "zero"), [(np.uint8, "z1"), (np.int8, "signed"), (np.int8, "symmetric")])
 @pytest.mark.parametrize("result_zero", ["z3", "signed"])
 @pytest.mark.parametrize(
@@ -48,24 +58,69 @@ def convolution(
     ],
 )
 def test_a_convolution_is_one_step_with_its_quantization(
-    dtype: Any, zero: str, result_zero: str, channels: int, outputs: int, group: int, attributes: Any
+    dtype: Any,
+    zero: str,
+    result_zero: str,
+    channels: int,
+    outputs: int,
+    group: int,
+    attributes: Any,
+    largest: int,
 ):
     x = integers((2, channels, 9, 7), 0, dtype)
-    given = convolution(
-        x, zero, result_zero, weights((outputs, channels // group, 3, 3), 0), group=group, **attributes
-    )
-    executable = compare(given, {"x": x})
-    assert steps_of(executable, {"x": x}) == [("nn.conv", "layout.reorder")]
+    constants = weights((outputs, channels // group, 3, 3), 0, largest=largest)
+    executable = compare(convolution(x, zero, result_zero, constants, group=group, **attributes), {"x": x})
+    # Of groups of some channels there are no kernels without VNNI.
+    small = dtype is np.uint8 and largest == 64 and group in (1, channels)
+    on_integers = library().sums_bytes_exactly or small
+    assert steps_of(executable, {"x": x}) == [("nn.conv", "layout.reorder") if on_integers else ("nn.conv",)]
+
+
+EXACT = """if True:
+    import numpy as np
+    from tests.backends.onednn.quantized_models import compare, dequantize, integers, model, node, weights
+    from layout_ir.backends.onednn.library import library
+
+    print(library().instruction_set, end="")
+    for seed in range(8):
+        draw = np.random.default_rng(seed)
+        channels, outputs, kernel = (int(k) for k in draw.integers((1, 1, 1), (40, 40, 4)))
+        dtype, zero = [(np.uint8, "z1"), (np.int8, "signed")][seed % 2]
+        for largest in (64, 127):
+            for rows, w, op, axis in (
+                ((2, channels, 9, 7), (outputs, channels, kernel, kernel), "Conv", 0),
+                ((5, channels), (channels, outputs), "MatMul", 1),
+            ):
+                x = integers(rows, seed, dtype)
+                nodes = [dequantize("x", "s1", zero, "xf"), dequantize("w", "ws", "wz", "wf", axis=axis),
+                         node(op, ("xf", "wf"), "y")]
+                constants = weights(w, axis, seed, largest=largest)
+                constants["w"].flat[0] = largest
+                compare(model(nodes, {"x": x}, constants, "y"), {"x": x})
+"""
+
+
+@pytest.mark.parametrize("instructions", ["AVX", "AVX2", "AVX512_CORE", "AVX512_CORE_VNNI"])
+def test_products_are_exact_whatever_the_instructions(instructions: str):
+    """In a process of its own: which instructions it may use, the library reads once."""
+    run = subprocess.run(
+        [sys.executable, "-c", EXACT], capture_output=True, text=True, check=False,
+        env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    if run.stdout != instructions.lower():
+        pytest.skip(f"this CPU has {run.stdout}")
 
 
 def test_an_activation_is_between_the_convolution_and_its_quantization():
     x = integers((1, 8, 6, 5), 0)
-    executable = compare(convolution(x, "z1", "z3", weights((16, 8, 3, 3), 0), relu=True), {"x": x})
+    constants = weights((16, 8, 3, 3), 0, largest=64)
+    executable = compare(convolution(x, "z1", "z3", constants, relu=True), {"x": x})
     assert steps_of(executable, {"x": x}) == [("nn.conv", "nn.relu", "layout.reorder")]
 
 
 def test_unsigned_weights_lose_their_zero_point():
-    constants = weights((16, 8, 3, 3), 0)
+    constants = weights((16, 8, 3, 3), 0, largest=64)
     constants |= {"w": constants["w"].view(np.uint8) ^ 0x80, "wz": np.full(16, 128, np.uint8)}
     x = integers((1, 8, 6, 5), 0)
     executable = compare(convolution(x, "z1", "z3", constants), {"x": x})
@@ -84,7 +139,7 @@ def test_negative_weights_that_are_no_integers_of_8_bits_without_zero_point_are_
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
 def test_a_gemm(transposed: int, alpha: float):
     x = integers((5, 9), 0)
-    constants = weights((6, 9) if transposed else (9, 6), 1 - transposed)
+    constants = weights((6, 9) if transposed else (9, 6), 1 - transposed, largest=64)
     nodes = [
         dequantize("x", "s1", "z1", "xf"),
         dequantize("w", "ws", "wz", "wf", axis=1 - transposed),
@@ -104,7 +159,7 @@ def test_a_matrix_product_with_an_addend_and_constant_weights():
         node("Add", ("c", "b"), "d"),
         quantize("d", "s3", "z3", "y"),
     ]
-    executable = compare(model(nodes, {"x": x}, weights((9, 6), 1), "y"), {"x": x})
+    executable = compare(model(nodes, {"x": x}, weights((9, 6), 1, largest=64), "y"), {"x": x})
     assert steps_of(executable, {"x": x}) == [("nn.matmul", "nn.add", "layout.reorder")]
 
 
@@ -117,6 +172,7 @@ def product(right_zero: str) -> list[Any]:
     ]
 
 
+@exact_sums
 def test_a_product_of_two_computed_tensors_the_right_one_symmetric():
     inputs = {"x": integers((2, 3, 5, 9), 0), "v": integers((2, 3, 9, 4), 1, np.int8)}
     executable = compare(model(product("symmetric"), inputs, {}, "y"), inputs)

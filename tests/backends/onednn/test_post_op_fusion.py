@@ -12,7 +12,7 @@ import layout_ir as li
 from layout_ir.backends.onednn.library import library
 from layout_ir.dialects import nn
 from layout_ir.elements.numpy_types import narrow
-from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
+from tests.backends.onednn.small_programs import BLOCKED, Program, compare, needs_library, numbers
 
 pytestmark = needs_library
 
@@ -31,7 +31,7 @@ def steps(executable: li.Executable, *inputs: np.ndarray[Any, Any]) -> list[tupl
     return [time.ops for time in executable.profile(inputs) if time.implementation != "reorder"]
 
 
-@pytest.mark.parametrize("layout", ["nhwc", "nChw16c"])
+@pytest.mark.parametrize("layout", ["nhwc", BLOCKED])
 @pytest.mark.parametrize(
     ("op", "attributes"),
     [(nn.ReluOp, {}), (nn.ClipOp, {"min": 0.0, "max": 6.0}), (nn.SigmoidOp, {}), (nn.GeluOp, {})],

@@ -94,7 +94,7 @@ def test_parts_of_a_concatenation_are_quantized_before_it(scale: str):
 
 @needs_library
 def test_weights_that_are_transposed_behind_their_dequantization_are_constants_of_integers():
-    x, given = {"x": integers((1, 8, 6, 5), 0)}, weights((3, 3, 8, 16), 3)
+    x, given = {"x": integers((1, 8, 6, 5), 0)}, weights((3, 3, 8, 16), 3, largest=64)
     nodes = [
         dequantize("x", "s1", "z1", "xf"),
         dequantize("w", "ws", "wz", "wf", axis=3),

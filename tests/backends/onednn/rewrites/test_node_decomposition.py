@@ -38,7 +38,7 @@ def opaque_nodes(made: Any) -> list[str]:
 
 
 def test_a_qlinear_conv():
-    x, given = integers((2, 8, 6, 5), 0), weights((6, 8, 3, 3), 0)
+    x, given = integers((2, 8, 6, 5), 0), weights((6, 8, 3, 3), 0, largest=64)
     given |= {"c": np.arange(-300, 300, 100).astype(np.int32)}
     inputs = ("x", "s1", "z1", "w", "ws", "wz", "s3", "z3", "c")
     made = model([node("QLinearConv", inputs, "y", pads=[1, 1, 1, 1])], {"x": x}, given, "y")
@@ -48,7 +48,7 @@ def test_a_qlinear_conv():
 
 @pytest.mark.parametrize("constant", [False, True])
 def test_a_qlinear_matmul(constant: bool):
-    x, given = integers((2, 5, 9), 0), weights((9, 6), 1)
+    x, given = integers((2, 5, 9), 0), weights((9, 6), 1, largest=64)
     given |= {"ws": np.float32(0.01), "wz": np.int8(0)}
     inputs = {"x": x} if constant else {"x": x, "w": given.pop("w")}
     made = model(
@@ -158,7 +158,7 @@ def test_negative_a_quantized_pool_of_channels_last_stays_opaque():
 
 @pytest.mark.parametrize("quantized", [False, True])
 def test_a_qgemm(quantized: bool):
-    x, given = integers((5, 9), 0), weights((6, 9), 0)
+    x, given = integers((5, 9), 0), weights((6, 9), 0, largest=64)
     given |= {"c": np.arange(-300, 300, 100).astype(np.int32)}
     inputs = ("x", "s1", "z1", "w", "ws", "wz", "c", *(("s3", "z3") if quantized else ()))
     nodes = [node("QGemm", inputs, "y", domain=MICROSOFT, transB=1, alpha=1.0)]

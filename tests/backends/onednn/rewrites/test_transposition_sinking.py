@@ -13,14 +13,14 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp
 from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
 
-SHAPE = 2, 7, 6, 3
+SHAPE = 2, 7, 6, 8
 FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
 def channels_last(program: Program, x: SSAValue, seed: int = 0) -> SSAValue:
     """A convolution of a tensor in channels last, whose result is in channels last, too."""
     x = program.insert(PermuteOp(x, FIRST))
-    w = program.constant(numbers((3, 3, 3, 3), seed + 1, -0.3, 0.3))
+    w = program.constant(numbers((8, 8, 3, 3), seed + 1, -0.3, 0.3))
     return program.insert(PermuteOp(program.insert(nn.ConvOp(x, w, pads=(1, 1, 1, 1))), LAST))
 
 
@@ -36,7 +36,7 @@ def apply(program: Program, op: Any, *operands: SSAValue, **attributes: Any) -> 
 
 
 @needs_library
-@pytest.mark.parametrize("extents", [(3,), (1, 1, 3), (), (1,), (6, 1), (2, 1, 1, 3)])
+@pytest.mark.parametrize("extents", [(8,), (1, 1, 8), (), (1,), (6, 1), (2, 1, 1, 8)])
 def test_ops_between_convolutions_become_post_ops(extents: tuple[int, ...]):
     program = Program(SHAPE)
     x = channels_last(program, program.arguments[0])

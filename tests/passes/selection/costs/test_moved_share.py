@@ -38,6 +38,25 @@ def _share(text: str, kind: type[nn.NNOp], tag: str) -> Fraction:
     return moved_share(op, LayoutOption((fmt,) * len(op.operands), (fmt,), 1000))
 
 
+def test_negative_options_that_say_nothing_of_operands_move_all():
+    """The layouts of the op are fixed, and only its result takes part in the choice."""
+    (op,) = [op for op in parse(_text("nchw", "%a, %b, %x")).walk() if isinstance(op, nn.ConcatOp)]
+    assert moved_share(op, LayoutOption((), (Format.from_tag("nchw"),), 0)) == 1
+
+
+def test_a_concat_of_fixed_layouts_in_front_of_one_that_is_chosen():
+    text = _text("nchw", "%a, %b, %x").replace(
+        "  func.return %0 : tensor<1x48x4x3xf32, #F>",
+        """  %1 = layout.reorder %0 : tensor<1x48x4x3xf32, #F> -> tensor<1x48x4x3xf32, #layout.any>
+  %2 = nn.relu %1 : tensor<1x48x4x3xf32, #layout.any>
+  %3 = layout.reorder %2 : tensor<1x48x4x3xf32, #layout.any> -> tensor<1x48x4x3xf32, #F>
+  func.return %3 : tensor<1x48x4x3xf32, #F>""",
+    )
+    module = parse(text)
+    li.optimize(module, target="host", costs=MeasuredCosts({}, SOURCE))
+    assert not [op for op in module.walk() if op.name == "layout.reorder"]
+
+
 @pytest.mark.parametrize(
     ("tag", "batch", "operands", "share"),
     [

@@ -1,0 +1,121 @@
+"""Convolutions and transposed convolutions. Weights are packed as the kernel asks, an operand may be brought into the
+order of the result."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from layout_ir.backends.onednn import memory_descriptors as descriptors
+from layout_ir.backends.onednn.library import Refused, dims
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.op_primitives.operands import (
+    Candidates,
+    Operand,
+    OpPrimitive,
+    Values,
+    sources_of,
+)
+from layout_ir.backends.onednn.primitives import (
+    INFERENCE,
+    Algorithm,
+    Argument,
+    Request,
+)
+from layout_ir.dialects import nn
+from layout_ir.passes.selection.options.conv_kernels import activation
+
+
+def convolution(op: nn.ConvOp, values: Values) -> Candidates:
+    """On the operand in each of the orders of `sources_of`."""
+    for source in sources_of(op, values):
+        with suppress(Refused):
+            yield _convolution_of(op, values, source)
+
+
+def _convolution_of(op: nn.ConvOp, values: Values, source: Operand) -> OpPrimitive:
+    rank = len(op.strides)
+    shape = values.layout(op.w).shape
+    group = () if op.group == 1 else (op.group,)
+    weights, wanted = values.operand(op.w, (*group, shape[0] // op.group, *shape[1:]), chosen=True)
+    y = values.descriptor(op.result, writes=True)
+    operands: dict[int, Operand] = {Argument.SRC: source, Argument.WEIGHTS: weights}
+    bias: MemoryDescriptor | None = None
+    if op.b is not None:
+        operands[Argument.BIAS], bias = values.operand(op.b)
+    windows = (
+        dims(op.strides), dims(d - 1 for d in op.dilations), dims(op.pads[:rank]), dims(op.pads[rank:])
+    )  # fmt: skip
+    given = (source.descriptor, wanted, bias, y, *windows)
+    request = Request("convolution_forward", (INFERENCE, Algorithm.CONVOLUTION, *given), (windows,))
+    return OpPrimitive(request, operands, y, values.layout(op.result).shape)
+
+
+def deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
+    """Weights (C, O / group, space) are (group, O / group, C / group, space) there; output padding shortens pads."""
+    rank = len(op.strides)
+    constant = values.constant(op.w)
+    if constant is None:
+        return
+    c, o = constant.shape[:2]
+    grouped = constant.reshape(op.group, c // op.group, o, *constant.shape[2:]).swapaxes(1, 2)
+    weights, wanted = values.packed(
+        grouped if op.group > 1 else grouped[0], chosen=True, dtype=values.dtype(op.w)
+    )
+    y = values.descriptor(op.result, writes=True)
+    operands: dict[int, Operand] = {Argument.WEIGHTS: weights}
+    bias: MemoryDescriptor | None = None
+    if op.b is not None:
+        operands[Argument.BIAS], bias = values.operand(op.b)
+    ends = [end - more for end, more in zip(op.pads[rank:], op.output_padding, strict=True)]
+    windows = (dims(op.strides), dims(d - 1 for d in op.dilations), dims(op.pads[:rank]), dims(ends))
+    for source in sources_of(op, values):
+        given = (source.descriptor, wanted, bias, y, *windows)
+        request = Request("deconvolution_forward", (INFERENCE, Algorithm.DECONVOLUTION, *given), (windows,))
+        yield OpPrimitive(request, {Argument.SRC: source, **operands}, y, values.layout(op.result).shape)
+
+
+def disjoint_deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
+    """As a product, where windows lie side by side and channels last: each element becomes a window of its own.
+
+    Of rows h and columns w, (n h, 1, w, c) times (1, kh, c, kw o) is (n h, kh, w, kw o): the result as it lies.
+    """
+    rank = len(op.strides)
+    constant = values.constant(op.w)
+    if constant is None or op.group != 1 or any((*op.pads, *op.output_padding)):
+        return
+    kernel = constant.shape[2:]
+    if kernel != op.strides or any(d != 1 for d, k in zip(op.dilations, kernel, strict=True) if k > 1):
+        return
+    x, y = values.layout(op.x), values.layout(op.result)
+    last = activation(rank, "nSc")
+    if y.is_padded or not last.bind(y.shape).same_map(y):
+        return
+    lying = last.with_pad("undef").bind(x.shape)
+    n, c, first, *rest = x.shape
+    o = y.shape[1]
+    rows = tuple(extent for each in rest for extent in (1, each))
+    windows = tuple(extent for k in kernel[:-1] for extent in (1, k))
+    columns = kernel[-1] * o
+    dtype = values.dtype(op.result)
+    source = descriptors.row_major(values.library, (n * first, *rows, c), dtype)
+    places = tuple(extent for k, each in zip(kernel, rest, strict=False) for extent in (k, each))
+    target = descriptors.row_major(values.library, (n * first, *places, columns), dtype)
+    # (c, o, k...) to (k without the last, c, the last k, o)
+    turned = constant.transpose(*range(2, rank + 1), 0, rank + 1, 1)
+    matrix = np.ascontiguousarray(turned).reshape(*windows, c, columns)
+    weights, wanted = values.packed(matrix, chosen=True, dtype=values.dtype(op.w))
+    moved = None if lying.same_map(x) and not x.is_padded else lying
+    operands: dict[int, Operand] = {
+        Argument.SRC: Operand(op.x, source, moved=moved),
+        Argument.WEIGHTS: weights,
+    }
+    bias: MemoryDescriptor | None = None
+    if op.b is not None:
+        each = values.constant(op.b)
+        if each is None:
+            return
+        row = np.tile(each, kernel[-1]).reshape(*(1 for _ in source.blocking().dims[1:]), columns)
+        operands[Argument.BIAS], bias = values.packed(row, dtype=values.dtype(op.b))
+    yield OpPrimitive(Request("matmul", (source, wanted, bias, target)), operands, target, ())

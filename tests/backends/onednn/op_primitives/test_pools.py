@@ -1,0 +1,59 @@
+"""Pools and reductions, in several layouts, beside the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from layout_ir.dialects import nn
+from tests.backends.onednn.small_programs import LAYOUTS, Program, compare, needs_library, numbers
+
+pytestmark = needs_library
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        (nn.MaxPoolOp, {"kernel": (3, 2), "strides": (2, 2), "pads": (1, 0, 1, 1)}),
+        (nn.MaxPoolOp, {"kernel": (3, 3), "strides": (2, 2), "ceil_mode": True}),
+        (nn.AvgPoolOp, {"kernel": (3, 3), "pads": (1, 1, 1, 1)}),
+        (nn.AvgPoolOp, {"kernel": (3, 3), "pads": (1, 1, 1, 1), "count_include_pad": True}),
+        (nn.AvgPoolOp, {"kernel": (2, 2), "strides": (2, 2), "ceil_mode": True}),
+        (nn.GlobalAvgPoolOp, {}),
+        (nn.GlobalMaxPoolOp, {}),
+    ],
+)
+def test_a_pool(layout: str, op: Any, attributes: dict[str, Any]):
+    program = Program((2, 17, 7, 8))
+    y = program.add(op, program.argument(0, layout), format=layout, **attributes)
+    compare(program.module(y), numbers((2, 17, 7, 8)))
+
+
+def test_negative_what_ceil_mode_adds_to_a_counted_pad_runs_by_the_reference():
+    program = Program((1, 4, 6, 6))
+    attributes: dict[str, Any] = {
+        "kernel": (3, 3),
+        "strides": (2, 2),
+        "pads": (1, 1, 1, 1),
+        "ceil_mode": True,
+    }
+    y = program.add(nn.AvgPoolOp, program.argument(0), count_include_pad=True, **attributes)
+    compare(program.module(y), numbers((1, 4, 6, 6)), fallbacks={"nn.avg_pool": 1})
+
+
+@pytest.mark.parametrize(
+    "op", [nn.ReduceSumOp, nn.ReduceMeanOp, nn.ReduceMaxOp, nn.ReduceMinOp, nn.ReduceProdOp]
+)
+@pytest.mark.parametrize(("axes", "keepdims"), [((3,), True), ((2, 3), False), ((1,), True)])
+def test_a_reduction(op: Any, axes: tuple[int, ...], keepdims: bool):
+    program = Program((2, 6, 4, 5))
+    y = program.add(op, program.argument(0), axes=axes, keepdims=keepdims)
+    compare(program.module(y), numbers((2, 6, 4, 5), low=0.5, high=1.5))
+
+
+def test_negative_a_reduction_that_the_library_lacks_runs_by_a_loop():
+    program = Program((2, 6, 4, 5))
+    y = program.add(nn.ReduceLogSumOp, program.argument(0), axes=(3,))
+    compare(program.module(y), numbers((2, 6, 4, 5), low=0.5))
