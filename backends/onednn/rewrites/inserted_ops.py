@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,13 @@ class InsertedOps:
         self._builder = Builder(InsertPoint.before(op))
         self._encoding = AnyAttr() if is_any(op.results[0].type) else NoneAttr()
 
+    @property
+    def made(self) -> Sequence[Operation]:
+        """What was inserted."""
+        return self._made
+
     def insert(self, op: Operation) -> SSAValue:
-        """The one result of `op`, which is inserted."""
+        """The first result of `op`, which is inserted."""
         op.location = self._op.location
         result = op.results[0]
         wanted = with_format(result.type, self._encoding)

@@ -13,6 +13,7 @@
     DFT, STFT                              products and convolutions (`fourier_decomposition`)
     LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
     Resize by cubic interpolation          products with constant matrices (`resize_decomposition`)
+    all that ONNX defines by a function    what the function computes (`function_bodies`)
 
 The ops say what the nodes compute; that integers are multiplied in the end is up to `integer_primitives`. A node that
 is used otherwise than described here (parameters that are computed, blocks of their own scales, an unknown activation)
@@ -31,6 +32,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.backends.onednn.rewrites.fourier_decomposition import frames_transformed, transformed
+from layout_ir.backends.onednn.rewrites.function_bodies import function_body
 from layout_ir.backends.onednn.rewrites.gather_decomposition import (
     gathered_elements,
     gathered_slices,
@@ -54,9 +56,11 @@ _EXACT = 1 << 24
 
 def decompose_nodes(module: ModuleOp) -> None:
     """Replaces, in place, the opaque nodes of `module` for which there are ops."""
-    for op in list(module.walk()):
-        decompose = _DECOMPOSITIONS.get(op.title) if isinstance(op, nn.OpaqueOp) else None
-        if decompose is None or not isinstance(op, nn.OpaqueOp) or not op.results:
+    left = [op for op in module.walk() if isinstance(op, nn.OpaqueOp)]
+    while left:
+        op = left.pop()
+        decompose = _DECOMPOSITIONS.get(op.title, function_body)
+        if not op.results:
             continue
         node = OpaqueNode(op)
         try:
@@ -68,6 +72,8 @@ def decompose_nodes(module: ModuleOp) -> None:
             node.take_back()
             continue
         node.replace(*made)
+        if decompose is function_body:  # whose nodes are those of a smaller operator
+            left += [inner for inner in node.made if isinstance(inner, nn.OpaqueOp)]
 
 
 def _replaces(new: SSAValue | None, old: SSAValue) -> bool:
