@@ -266,9 +266,13 @@ class _Planner:
         return True
 
     def _loop(self, group: Group, loop: OpLoop) -> None:
-        operands = tuple(self._place(value) for value in loop.operands)
-        target = self._over_operand(group, loop) or self._new(group.result)
+        target = self._over_operand(group, loop)
+        if target is None:
+            target = self._new(group.result)
+            if loop.updated is not None:
+                self._move(group.ops[-1], [(self._place(loop.updated), target)])
         self._places[group.result] = target
+        operands = tuple(self._place(value) for value in loop.operands)
         self.out.bytes_not_moved += group.bytes_not_moved
         text = self._text(group.ops, "loop", (*operands, target))
         self.out.steps.append(LoopStep(text, loop.kernel, operands, target))
@@ -277,11 +281,20 @@ class _Planner:
         """The result of a loop in the memory of an operand that lies like it and that nobody needs later."""
         layout, dtype = self.values.layout(group.result), dtype_of(group.result.type)
         roots = [self._liveness.root(value) for value in set(loop.operands)]
+        if loop.updated is not None:
+            return None if group.result in self._parts else self._updated_place(loop.updated, layout, roots)
         for value in loop.operands if loop.is_in_place_safe and group.result not in self._parts else ():
             alone = roots.count(self._liveness.root(value)) == 1 and dtype_of(value.type) == dtype
             if alone and self._may_write_over(value, layout):
                 return replace(self._place(value), layout=layout)
         return None
+
+    def _updated_place(self, value: SSAValue, layout: Layout, read: Sequence[SSAValue]) -> Place | None:
+        """The memory of what a loop updates, or of what that is a view of, where nobody needs it later."""
+        place, root = self._place(value), self._liveness.root(value)
+        is_own = place.buffer.owner is Owner.ARENA and place.buffer not in self._wholes and root not in read
+        is_last = self._last.get(root, -1) <= self._number
+        return place if is_own and is_last and place.layout.same_map(layout) else None
 
     def _view(self, op: Operation) -> None:
         source = self._place(op.operands[0])

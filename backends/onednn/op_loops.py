@@ -3,7 +3,8 @@
 The graph of a loop is what the definition of the op leaves when it is run on symbols: `COMPUTE` of an elementwise op,
 `compute` of a reduction, the functions of the reference for softmax and normalizations. Ops that only choose elements
 (slice, pad, tile, gather, resize to the nearest) are the identity on operands that lie as the choice says: of every dim
-an operand is known by where each index of the result finds its element.
+an operand is known by where each index of the result finds its element. A loop that updates some elements runs over the
+updates, and the result holds the data before.
 
 Elementwise ops that lie alike are computed on the whole padded box, as the reference does. All others compute the
 elements, and where the type of the result says what its pads hold, that is written.
@@ -49,6 +50,8 @@ class OpLoop:
     operands: tuple[SSAValue, ...]
     is_in_place_safe: bool = False
     """Whether the result may be written over an operand that lies like it."""
+    updated: SSAValue | None = None
+    """What the result holds before, where the loop writes some of its elements only."""
 
 
 def has_loop(op: Operation) -> bool:
@@ -71,12 +74,17 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
         else:
-            build = _BUILDERS.get(type(op))
+            build = _update if isinstance(op, nn.OpaqueOp) else _BUILDERS.get(type(op))
             found = None if build is None else build(op)
         return (
             None
             if found is None
-            else OpLoop(compile_loop(found[0], threads=threads), found[1], isinstance(op, _IN_PLACE_SAFE))
+            else OpLoop(
+                compile_loop(found[0], threads=threads),
+                found[1],
+                isinstance(op, _IN_PLACE_SAFE),
+                op.operands[0] if isinstance(op, nn.OpaqueOp) else None,
+            )
         )
     except LayoutError:
         return None
@@ -410,6 +418,54 @@ def _gather(op: nn.GatherOp) -> _Found:
     graph = space.add(op.x, around, begin, gathered=(1, choices))
     space.add(op.indices, [*none[:first], *_offsets(indices), *none[last:]])
     return space.loop(op, graph)
+
+
+# Updated elements -----------------------------------------------------------------------------------------------------
+
+
+def _update(op: nn.OpaqueOp) -> _Found | None:
+    """The updates of a ScatterND whose vectors of indices have one element, (n, 1)."""
+    if op.title != "ScatterND" or len(op.operands) != 3:
+        return None
+    data, indices, updates = op.operands
+    y, places, shape = (layout_at_run_time(value.type) for value in (op.results[0], indices, updates))
+    rest = shape.shape[1:]
+    if places.shape != (*shape.shape[:1], 1) or y.shape[1:] != rest or not y.nelems or not shape.nelems:
+        return None
+    if layout_at_run_time(data.type).shape != y.shape or dtype_of(indices.type) != "i64":
+        return None
+    dtype = dtype_of(op.results[0].type)
+    space = _Space(shape.shape)
+    update = space.add(updates)
+    space.add(indices, [_offsets(places)[0], *(np.zeros(extent, np.int64) for extent in rest)])
+    first, *inside = _offsets(y)
+    choices = tuple((first - first[0]).tolist())
+    result = _tensor(
+        [np.zeros(shape.shape[0], np.int64), *inside], y.offset + int(first[0]), dtype, gathered=(1, choices)
+    )
+    combine = _REDUCTIONS.get(op.node_attribute("reduction", "none"))
+    if combine is None:
+        raise LayoutError("no loop has the reduction")
+    if combine is not _newer:
+        space.tensors.append(result)
+        space.operands.append(op.results[0])
+    before = Symbolic(computed_dtype(dtype), operand=2, shape=y.shape)
+    graph = rounded_to(combine(space.np, before, update), dtype)
+    return LoopProgram((*space.tensors, result), graph), tuple(space.operands)
+
+
+def _newer(_np: Any, _before: Symbolic, update: Symbolic) -> Symbolic:
+    return update
+
+
+_REDUCTIONS: dict[str, Callable[[Any, Symbolic, Symbolic], Symbolic]] = {
+    "none": _newer,
+    "add": lambda np, before, update: np.add(before, update),
+    "mul": lambda np, before, update: np.multiply(before, update),
+    "max": lambda np, before, update: np.maximum(before, update),
+    "min": lambda np, before, update: np.minimum(before, update),
+}
+"""What an element and its update become."""
 
 
 _BUILDERS: dict[type[Operation], Callable[[Any], _Found | None]] = {

@@ -41,8 +41,9 @@ class CompiledLoop:
         """Where the machine code begins: a function of the arguments, 0, a part and the number of parts."""
         sizes = [_nbytes(tensor.offsets, tensor.bytes) for tensor in program.tensors if not tensor.positions]
         threads = thread_pool.available(threads)
-        self.threads = threads if sum(sizes) >= _SHARED else 1
-        """How many threads a call takes."""
+        updates = program.tensors[-1].gathered is not None
+        self.threads = threads if sum(sizes) >= _SHARED and not updates else 1
+        """How many threads a call takes; one that updates chosen elements does so in order."""
         self._no_wake = thread_pool.NO_WAKE * (sum(sizes) < threads * host().profile.wake_bytes)
 
     def arguments(self) -> NDArray[np.uint64]:

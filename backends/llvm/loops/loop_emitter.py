@@ -56,7 +56,8 @@ class LoopTensor:
     """A tensor of a kernel: of each dim of the index space the offsets of its indices (`loop_nest`), in elements.
 
     One that is chosen from is `gathered`: the number of the tensor of indices, and of the dim that they are of, the
-    offset of each index, 0 of the first. One of `positions` is no memory: its elements are their own offsets.
+    offset of each index, 0 of the first. A result that is gathered is written at the chosen elements, one index after
+    the other. One of `positions` is no memory: its elements are their own offsets.
     """
 
     offsets: tuple[DimOffsets, ...]
@@ -167,6 +168,9 @@ class _Emitter:
         inner = [replace(each, loops=tuple(ordered(each.loops, [0, *by]))) for each in folded]
         start = self._moved(pointers, nest.starts)
         across = self._best(loops, self.natural)
+        if self.tensors[self.result].gathered is not None:
+            self._updates(loops, start)
+            return
         if not self.passes:
             count = loops[across].count if loops else 1
             lanes = min(2 * self.natural, _power(count))
@@ -181,6 +185,23 @@ class _Emitter:
         counts = [each.loops[self._best(each.loops, self.natural)].count for each in inner if each.loops]
         lanes = min(4 * self.natural, _power(max(counts, default=1)))
         self._rows(loops, -1, 1, start, lambda cursor, _: self._along(cursor, lanes, inner))
+
+    def _updates(self, loops: list[Loop], start: tuple[str, ...]) -> None:
+        """The loops of one nest whose result is gathered. Lanes have one index, as two of them may be the same."""
+        chosen = self.tensors[self.result].gathered
+        assert chosen is not None
+        slices = [k for k, loop in enumerate(loops) if loop.step(chosen[0]) == 0]
+        along = self._best([loops[k] for k in slices], self.natural)
+        if along < 0:
+            steps = (0,) * len(self.tensors)
+            self._rows(
+                loops, -1, 1, start,
+                lambda cursor, size: self._element(self._resolved(replace(cursor, steps=steps)), size),
+            )  # fmt: skip
+            return
+        across = slices[along]
+        lanes = min(2 * self.natural, _power(loops[across].count))
+        self._rows(loops, across, lanes, start, lambda cursor, size: self._element(cursor, size))
 
     def _cost(self, loop: Loop, lanes: int) -> float:
         """What an iteration costs on lanes along this loop, in loads of vectors."""

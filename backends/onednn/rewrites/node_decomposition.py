@@ -7,7 +7,8 @@
                                            longer product is the sum of such
     FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
     Einsum of one or two tensors           transpositions, sums and a product
-    ScatterND at constant places           slices of the data beside the updates (`scatter_decomposition`)
+    ScatterND, ScatterElements             at constant places slices of the data beside the updates, else updates of
+                                           rows, for which there is a loop (`scatter_decomposition`)
     GatherElements, GatherND, Col2Im       gathers and transpositions (`gather_decomposition`)
     GridSample                             gathers and a weighed sum (`grid_decomposition`)
     DFT, STFT                              products and convolutions (`fourier_decomposition`)
@@ -43,7 +44,7 @@ from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
-from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered
+from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered, scattered_elements
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp, attribute_of, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
@@ -470,6 +471,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
         lambda node, x: node.apply(nn.LeakyReluOp, x, alpha=node.attribute("alpha", 0.01))
     ),
     "Einsum": _einsum,
+    "ScatterElements": scattered_elements,
     "ScatterND": scattered,
     "GatherElements": gathered_elements,
     "GatherND": gathered_slices,

@@ -1,7 +1,9 @@
-"""ScatterND at constant places: what assignments to slices become when a network is exported.
+"""ScatterND and ScatterElements: what assignments to slices, and sums by index, become when a network is exported.
 
 Updates of a box are put between slices of the data, dim by dim: concatenations, which the executor writes in place.
-Updates of other places are rows behind those of the data, of which one gather takes the newest for each place.
+Updates of other constant places are rows behind those of the data, of which one gather takes the newest for each place.
+All others, at places that are computed or with a reduction, are a ScatterND of rows at vectors of one index, for which
+there is a loop.
 """
 
 from __future__ import annotations
@@ -9,20 +11,25 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
+from layout_ir.backends.onednn.rewrites.computed_index import place
+from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import ReshapeOp
-from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.dialects.layout import ReshapeOp, dtype_of
+from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 from layout_ir.elements.numpy_types import Array
 
 
 def scattered(node: OpaqueNode) -> SSAValue:
     """The data of a ScatterND node with its updates in their places."""
-    data, indices, updates = node.input(0), node.constant_input(1), node.input(2)
+    data, indices, updates = node.input(0), elements_of(node.input(1)), node.input(2)
     shape = shape_of(data)
-    if indices is None or not indices.ndim or node.attribute("reduction", "none") != "none":
+    if indices is None or node.attribute("reduction", "none") != "none":
+        return _updated_slices(node, data, node.input(1), updates)
+    if not indices.ndim:
         raise Unsupported
     length = indices.shape[-1]
     if not 1 <= length <= len(shape) or indices.dtype.kind != "i":
@@ -44,6 +51,69 @@ def scattered(node: OpaqueNode) -> SSAValue:
         lows = [*map(int, starts), *(0 for _ in slice_shape)]
         return _put(node, data, box, lows)
     return _newest_rows(node, data, updates, vectors, shape[:length], prod(slice_shape))
+
+
+def scattered_elements(node: OpaqueNode) -> SSAValue:
+    """The data of a ScatterElements node with its updates in their places."""
+    data, indices, updates = node.input(0), node.input(1), node.input(2)
+    shape, places = shape_of(data), shape_of(indices)
+    if (
+        dtype_of(indices.type) != "i64"
+        or len(shape) != len(places)
+        or not shape
+        or shape_of(updates) != places
+    ):
+        raise Unsupported
+    axis = int(node.attribute("axis", 0))
+    if not -len(shape) <= axis < len(shape) or not prod(shape) or not prod(places):
+        raise Unsupported
+    axis %= len(shape)
+    if any(places[dim] > shape[dim] for dim in range(len(shape)) if dim != axis):
+        raise Unsupported
+    others = tuple(1 if dim == axis else extent for dim, extent in enumerate(places))
+    before = np.ravel_multi_index(tuple(np.indices(others)), shape)
+    along = place(node, indices, shape[axis], prod(shape[axis + 1 :]))
+    count = node.apply(nn.AddOp, along, node.constant(np.asarray(before), "i64"))
+    return _updated_rows(node, data, prod(shape), count, updates)
+
+
+def _updated_slices(node: OpaqueNode, data: SSAValue, indices: SSAValue, updates: SSAValue) -> SSAValue:
+    """The data with slices updated at computed vectors of indices."""
+    shape, places = shape_of(data), shape_of(indices)
+    if dtype_of(indices.type) != "i64" or not places or not prod(shape) or not prod(places):
+        raise Unsupported
+    *lead, length = places
+    if not 1 <= length <= len(shape) or shape_of(updates) != (*lead, *shape[length:]):
+        raise Unsupported
+    count: SSAValue | None = None if length > 1 else indices
+    for number in range(length if length > 1 else 0):
+        column = node.apply(nn.SliceOp, indices, starts=(*(0 for _ in lead), number), sizes=(*lead, 1))
+        along = place(node, column, shape[number], prod(shape[number + 1 : length]))
+        count = along if count is None else node.apply(nn.AddOp, count, along)
+    assert count is not None
+    return _updated_rows(node, data, prod(shape[:length]), count, updates)
+
+
+def _updated_rows(
+    node: OpaqueNode, data: SSAValue, rows: int, count: SSAValue, updates: SSAValue
+) -> SSAValue:
+    """The data, seen as so many rows, with those updated that `count` says."""
+    op, type = node.op, tensor_type(data)
+    width, number = prod(shape_of(data)) // rows, prod(shape_of(count))
+    made = nn.OpaqueOp.of_node(
+        "ScatterND",
+        "",
+        op.versions,
+        [
+            node.insert(ReshapeOp(data, (rows, width))),
+            node.insert(ReshapeOp(count, (number, 1))),
+            node.insert(ReshapeOp(updates, (number, width))),
+        ],
+        {},
+        {name: value for name, value in op.node_attributes.data.items() if name == "reduction"},
+        [TensorType(type.element_type, (rows, width), type.encoding)],
+    )
+    return node.insert(ReshapeOp(node.insert(made), shape_of(data)))
 
 
 def _counted(sizes: Array) -> Array:

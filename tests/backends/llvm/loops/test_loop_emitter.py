@@ -98,6 +98,23 @@ def test_an_operand_that_is_chosen_from_is_read_where_its_index_says():
     np.testing.assert_array_equal(out, table[chosen])
 
 
+@pytest.mark.parametrize("width", [1, 5, 70])
+def test_a_result_that_is_chosen_from_is_written_where_the_index_says(width: int):
+    updates: Any = np.arange(4 * width, dtype=np.float32).reshape(4, width)
+    chosen, out = np.array([2, -1, 2, 0], np.int64), np.full((6, width), -1, np.float32)
+    expected = out.copy()
+    for row, update in zip(chosen, updates, strict=True):
+        expected[row] += update
+    columns, rows = np.arange(width)[None], np.arange(4)[None]
+    none = np.zeros((1, 4), np.int64), np.zeros((1, width), np.int64)
+    index = LoopTensor((rows, none[1]), 0, "i64")
+    result = LoopTensor((none[0], columns), 0, "f32", gathered=(1, tuple(range(0, 6 * width, width))))
+    graph = Symbolic("f32", operand=0) + Symbolic("f32", operand=2)
+    program = LoopProgram((matrix(4, width, (width, 1)), index, result, result), graph)
+    compile_loop(program).run(updates, chosen, out, out)
+    np.testing.assert_array_equal(out, expected)
+
+
 @pytest.mark.parametrize("count", [1, 2, 32, 33, 64, 65, 97])
 @pytest.mark.parametrize("reads", [True, False])
 def test_offsets_without_any_order_are_followed_by_the_last_lane_too(count: int, reads: bool):
