@@ -272,6 +272,8 @@ class _Planner:
             if loop.updated is not None:
                 self._move(group.ops[-1], [(self._place(loop.updated), target)])
         self._places[group.result] = target
+        for value in loop.more_results:
+            self._places[value] = self._new(value)
         operands = tuple(self._place(value) for value in loop.operands)
         self.out.bytes_not_moved += group.bytes_not_moved
         text = self._text(group.ops, "loop", (*operands, target))

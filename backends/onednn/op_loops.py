@@ -21,14 +21,16 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.layout import Layout
-from layout_ir.backends.llvm.loops.compiled_loop import CompiledLoop, compile_loop
+from layout_ir.backends.llvm.loops.compiled_loop import compile_loop
 from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy, cast_to, rounded_to
+from layout_ir.backends.llvm.loops.largest_elements import LargestElements
 from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, LoopTensor, pad_nests
 from layout_ir.backends.llvm.loops.loop_nest import DimOffsets, Nest, check
 from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED
+from layout_ir.backends.onednn.plan_steps import LoopKernel
 from layout_ir.backends.reference import array_ops
 from layout_ir.backends.reference.semantics import layout_at_run_time, literal_array
-from layout_ir.backends.reference.tensor import policy_element, same_box
+from layout_ir.backends.reference.tensor import is_row_major, policy_element, same_box
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
 from layout_ir.dialects.nn.source_positions import (
@@ -46,12 +48,14 @@ from layout_ir.errors import LayoutError
 class OpLoop:
     """The loop of an op or a chain of them, and the values whose buffers it takes, in order, the result left out."""
 
-    kernel: CompiledLoop
+    kernel: LoopKernel
     operands: tuple[SSAValue, ...]
     is_in_place_safe: bool = False
     """Whether the result may be written over an operand that lies like it."""
     updated: SSAValue | None = None
     """What the result holds before, where the loop writes some of its elements only."""
+    more_results: tuple[SSAValue, ...] = ()
+    """Those operands that it writes: the other results of the op."""
 
 
 def has_loop(op: Operation) -> bool:
@@ -71,6 +75,8 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
     try:
         for value in values:
             check(layout_at_run_time(value.type))
+        if isinstance(op, nn.OpaqueOp) and op.title == "TopK":
+            return _top_k(op)
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
         else:
@@ -418,6 +424,33 @@ def _gather(op: nn.GatherOp) -> _Found:
     graph = space.add(op.x, around, begin, gathered=(1, choices))
     space.add(op.indices, [*none[:first], *_offsets(indices), *none[last:]])
     return space.loop(op, graph)
+
+
+# Largest elements -----------------------------------------------------------------------------------------------------
+
+
+def _top_k(op: nn.OpaqueOp) -> OpLoop | None:
+    """The loop of a TopK node, both of whose results are given."""
+    if len(op.results) != 2 or any(
+        not is_row_major(layout_at_run_time(v.type)) for v in (op.operands[0], *op.results)
+    ):
+        return None
+    x, (values, indices) = op.operands[0], op.results
+    shape, result = layout_at_run_time(x.type).shape, layout_at_run_time(values.type).shape
+    axis = op.node_attribute("axis", -1)
+    types = [dtype_of(value.type) for value in (x, values, indices)]
+    if (
+        not isinstance(axis, int)
+        or not -len(shape) <= axis < len(shape)
+        or types != [types[0], types[0], "i64"]
+    ):
+        return None
+    axis %= len(shape)
+    k = result[axis] if len(result) == len(shape) else -1
+    if layout_at_run_time(indices.type).shape != result or (*shape[:axis], k, *shape[axis + 1 :]) != result:
+        return None
+    kernel = LargestElements(shape, axis, k, types[0], largest=op.node_attribute("largest", 1) != 0)
+    return OpLoop(kernel, (x, indices), more_results=(indices,))
 
 
 # Updated elements -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@
     ConvInteger, MatMulInteger             the same with scales of 1, where no sum leaves what f32 counts exactly; a
                                            longer product is the sum of such
     FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
-    Einsum of one or two tensors           transpositions, sums and a product
+    Einsum                                 transpositions, sums and products
+    Mod of integers by constants           what a division leaves
     ScatterND, ScatterElements             at constant places slices of the data beside the updates, else updates of
                                            rows, for which there is a loop (`scatter_decomposition`)
     GatherElements, GatherND, Col2Im       gathers and transpositions (`gather_decomposition`)
@@ -24,6 +25,7 @@ stays opaque.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from math import prod
 from typing import Any, cast
 
@@ -400,20 +402,42 @@ def _fused_matmul(node: OpaqueNode) -> SSAValue:
 
 
 def _einsum(node: OpaqueNode) -> SSAValue:
-    """A product of matrices, in batches of the dims that both operands and the result have."""
+    """Products of two tensors each, that of the fewest elements next."""
     left, arrow, out = node.attribute("equation").replace(" ", "").partition("->")
     terms = left.split(",")
-    if not arrow or "." in left or len(terms) != len(node.inputs) or len(terms) > 2:
+    if not arrow or "." in left or len(terms) != len(node.inputs):
         raise Unsupported
     if any(len(set(term)) != len(term) for term in (*terms, out)) or not set(out) <= set(left):
         raise Unsupported
-    sides: list[SSAValue] = []
+    sides = [node.input(number) for number in range(len(terms))]
+    names = zip("".join(terms), (extent for side in sides for extent in shape_of(side)), strict=True)
+    extents = dict(names)
+    while len(terms) > 2:
+        first, second = min(
+            combinations(range(len(terms)), 2),
+            key=lambda pair, terms=terms: prod(extents[name] for name in _kept(terms, pair, out)),
+        )
+        kept = _kept(terms, (first, second), out)
+        product = _product(node, [sides[first], sides[second]], [terms[first], terms[second]], kept)
+        rest = [k for k in range(len(terms)) if k not in (first, second)]
+        sides, terms = [product, *(sides[k] for k in rest)], [kept, *(terms[k] for k in rest)]
+    return _product(node, sides, terms, out)
+
+
+def _kept(terms: Sequence[str], pair: tuple[int, int], out: str) -> str:
+    """The dims of the product of two terms that other terms or the result have."""
+    others = set(out).union(*(term for k, term in enumerate(terms) if k not in pair))
+    return "".join(name for name in dict.fromkeys(terms[pair[0]] + terms[pair[1]]) if name in others)
+
+
+def _product(node: OpaqueNode, sides: list[SSAValue], terms: list[str], out: str) -> SSAValue:
+    """A product of matrices, in batches of the dims that both operands and the result have."""
     for number, term in enumerate(terms):
         # What one operand alone has, and the result has not, is summed first.
         others = {name for other in terms if other is not term for name in other} | set(out)
         axes = tuple(d for d, name in enumerate(term) if name not in others)
-        value = node.input(number)
-        sides.append(value if not axes else node.apply(nn.ReduceSumOp, value, axes=axes, keepdims=False))
+        if axes:
+            sides[number] = node.apply(nn.ReduceSumOp, sides[number], axes=axes, keepdims=False)
         terms[number] = "".join(name for name in term if name in others)
     if len(terms) == 1:
         return _ordered(node, sides[0], terms[0], out)
@@ -446,6 +470,26 @@ def _ordered(node: OpaqueNode, value: SSAValue, names: str, wanted: str) -> SSAV
     return value if names == wanted else node.insert(PermuteOp(value, [names.index(name) for name in wanted]))
 
 
+# Remainders -----------------------------------------------------------------------------------------------------------
+
+
+def _remainder(node: OpaqueNode) -> SSAValue:
+    """The remainder of integers by constants that are not 0, of the divisor's sign, or with `fmod` of the number's."""
+    x, y = node.input(0), node.input(1)
+    divisors = node.constant_input(1)
+    if divisors is None or divisors.dtype not in (np.int32, np.int64) or not divisors.all():
+        raise Unsupported
+    quotient = node.apply(nn.MulOp, node.apply(nn.DivOp, x, y), y)
+    rest = node.apply(nn.SubOp, x, quotient)
+    if node.attribute("fmod", 0):
+        return rest
+    zero = node.constant(np.array(0), dtype_of(y.type))
+    is_other = node.apply(nn.XorOp, node.apply(nn.LessOp, rest, zero), node.apply(nn.LessOp, y, zero))
+    is_rest = node.apply(nn.NotOp, node.apply(nn.EqualOp, rest, zero))
+    turned = node.apply(nn.AddOp, rest, y)
+    return node.apply(nn.WhereOp, node.apply(nn.AndOp, is_rest, is_other), turned, rest)
+
+
 Decomposition = Callable[[OpaqueNode], SSAValue | list[SSAValue | None]]
 """The first result of a node, or all of them, None for those that are not used."""
 
@@ -471,6 +515,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
         lambda node, x: node.apply(nn.LeakyReluOp, x, alpha=node.attribute("alpha", 0.01))
     ),
     "Einsum": _einsum,
+    "Mod": _remainder,
     "ScatterElements": scattered_elements,
     "ScatterND": scattered,
     "GatherElements": gathered_elements,

@@ -193,7 +193,8 @@ def test_convolutions_and_products_with_what_onnx_runtime_fuses():
 @pytest.mark.parametrize(
     "equation",
     ["bhid,bhjd->bhij", "bhij,bhjd->bihd", "ij,jk->ik", "ij,kj->ki", "bij,jk->bik", "ijk->ki", "ij->i", "ijk,ilk->ljk",
-     "abc,cd->d", "i,j->ij", "ij,ij->"],
+     "abc,cd->d", "i,j->ij", "ij,ij->", "ij,jk,kl->il", "ij,kl,jk->il", "bac,cdh,ba->bad", "ij,jk,ik->",
+     "i,j,k,l->ljki"],
 )  # fmt: skip
 def test_an_einsum(equation: str):
     extents = dict(zip("abcdhijkl", (2, 3, 4, 5, 2, 6, 3, 4, 7), strict=True))
@@ -204,13 +205,53 @@ def test_an_einsum(equation: str):
     compare(made, inputs)
 
 
-@pytest.mark.parametrize("equation", ["ii->i", "ij,jk", "...j,jk->...k", "ij,jk,kl->il"])
+@pytest.mark.parametrize("equation", ["ii->i", "ij,jk", "...j,jk->...k", "ij,jk,kk->ij"])
 def test_negative_other_einsums_stay_opaque(equation: str):
     terms = equation.partition("->")[0].split(",")
     inputs = {f"x{k}": numbers([3] * len(term.replace("...", "a")), k) for k, term in enumerate(terms)}
     assert opaque_nodes(model([node("Einsum", tuple(inputs), "y", equation=equation)], inputs, {}, "y")) == [
         "Einsum"
     ]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("fmod", [0, 1])
+@pytest.mark.parametrize("divisor", [7, -7, 1])
+def test_remainders_of_integers(divisor: int, fmod: int, dtype: Any):
+    inputs = {"x": np.arange(-30, 30, dtype=dtype).reshape(6, 10)}
+    nodes = [node("Mod", ("x", "d"), "rest", fmod=fmod), node("Cast", ("rest",), "y", to=1)]
+    made = model(nodes, inputs, {"d": np.array(divisor, dtype)}, "y")
+    assert not opaque_nodes(made)
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize("divisor", [np.array([3, 0]), np.array([2.5, 1.0], np.float32), None])
+def test_negative_remainders_by_zero_and_of_floats_stay_opaque(divisor: Array | None):
+    inputs = {"x": np.ones((4, 2), np.int64 if divisor is None else divisor.dtype)}
+    inputs |= {} if divisor is not None else {"d": np.array([3, 4])}
+    given = {} if divisor is None else {"d": np.maximum(divisor, 1)}
+    nodes = [node("Mod", ("x", "d"), "rest", fmod=1), node("Cast", ("rest",), "y", to=1)]
+    made = model(nodes, inputs, given, "y")
+    if divisor is not None:
+        (tensor,) = made.graph.initializer
+        tensor.CopyFrom(onnx.numpy_helper.from_array(divisor, "d"))
+    assert opaque_nodes(made) == ["Mod"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "largest"),
+    [((3, 40), -1, 1), ((3, 40), 0, 0), ((2, 5, 30), 1, 1), ((2, 3, 5, 6), 2, 0)],
+)
+@pytest.mark.parametrize("result", ["v", "i"])
+def test_the_largest_elements_are_found_by_a_loop(
+    shape: tuple[int, ...], axis: int, largest: int, result: str
+):
+    inputs = {"x": numbers(shape)}
+    nodes = [
+        onnx.helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=axis, largest=largest),
+        node("Cast", (result,), "y", to=1),
+    ]
+    compare(model(nodes, inputs, {"k": np.array([3])}, "y"), inputs)
 
 
 def per_channel(zero: Array) -> Any:
