@@ -20,7 +20,7 @@ from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.loop_fusion import join_loops
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_loops import OpLoop, loop_of
-from layout_ir.backends.onednn.op_primitives.operands import Operand, Values, lie_alike
+from layout_ir.backends.onednn.op_primitives.primitive_operands import Operand, Values, lie_alike
 from layout_ir.backends.onednn.placement import Part, part_of_slice, parts_of_concats, sharing
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,

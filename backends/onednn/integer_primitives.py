@@ -33,8 +33,8 @@ from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_primitives.candidates import builders_of
-from layout_ir.backends.onednn.op_primitives.elementwise import BINARY
-from layout_ir.backends.onednn.op_primitives.operands import Operand, OpPrimitive, Values, lie_alike
+from layout_ir.backends.onednn.op_primitives.elementwise_functions import BINARY
+from layout_ir.backends.onednn.op_primitives.primitive_operands import Operand, OpPrimitive, Values, lie_alike
 from layout_ir.backends.onednn.primitives import (
     Algorithm,
     Argument,

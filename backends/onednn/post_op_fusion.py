@@ -29,8 +29,14 @@ from layout_ir.backends.onednn import integer_primitives, recurrent_primitives
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.op_loops import OpLoop
 from layout_ir.backends.onednn.op_primitives.candidates import candidates
-from layout_ir.backends.onednn.op_primitives.elementwise import BINARY, COMMUTATIVE, function_of
-from layout_ir.backends.onednn.op_primitives.operands import FLOATS, Operand, OpPrimitive, Values, lie_alike
+from layout_ir.backends.onednn.op_primitives.elementwise_functions import BINARY, COMMUTATIVE, function_of
+from layout_ir.backends.onednn.op_primitives.primitive_operands import (
+    FLOATS,
+    Operand,
+    OpPrimitive,
+    Values,
+    lie_alike,
+)
 from layout_ir.backends.onednn.primitives import (
     POST_OP_STEP,
     Argument,

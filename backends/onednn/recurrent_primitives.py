@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
-from layout_ir.backends.onednn.op_primitives.operands import Operand, OpPrimitive, Values
+from layout_ir.backends.onednn.op_primitives.primitive_operands import Operand, OpPrimitive, Values
 from layout_ir.backends.onednn.primitives import INFERENCE, Algorithm, Argument, Request
 from layout_ir.dialects import nn
 from layout_ir.elements.numpy_types import Array

@@ -60,6 +60,7 @@ def test_a_model_runs_in_all_three(model: str, capsys: pytest.CaptureFixture[str
     assert found["runtimes"]["reference"]["ratio"]["median"] == 1
     assert all(found["runtimes"][name]["median_ns"] > 0 for name in names)
     assert [output["name"] for output in found["runtimes"]["onnxruntime"]["outputs"]] == ["y"]
+    assert "outputs_beside_unoptimized" not in found["runtimes"]["onednn"]
     assert found["fallbacks"] == {}
     assert {"nn.conv", "nn.relu"} <= {op for step in found["profile"] for op in step["ops"]}
 
@@ -89,6 +90,34 @@ def test_negative_outputs_that_differ_are_named(
     assert run(model, "--with", "onednn,reference") == 1
     out = capsys.readouterr().out
     assert "onednn DIFFERS in 1 of 1 outputs with reference" in out and "  y: they differ by" in out
+
+
+@needs_library
+def test_differences_from_onnx_runtime_are_those_of_its_optimizations_or_ours(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("onnxruntime")
+    from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
+
+    right = RuntimeSession.outputs_of
+    wrong: set[RuntimeSession] = set()
+
+    def optimized(session: RuntimeSession, feeds: Any) -> dict[str, Any]:
+        wrong.update([] if wrong else [session])
+        factor = 1.5 if session in wrong else 1
+        return {name: factor * y for name, y in right(session, feeds).items()}
+
+    monkeypatch.setattr(RuntimeSession, "outputs_of", optimized)
+    given = (model, "--shape", "x=2x3x8x8", "--with", "onednn,onnxruntime")
+    assert run(*given) == 1
+    out = capsys.readouterr().out
+    assert "onednn DIFFERS in 1 of 1 outputs with onnxruntime:" in out
+    assert "onednn agrees with onnxruntime without its optimizations" in out
+    assert "onnxruntime DIFFERS in 1 of 1 outputs with onnxruntime without its optimizations" in out
+    wrong.clear()
+    assert run(*given, "--json") == 1
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)["runtimes"]
+    assert [found[name]["outputs_beside_unoptimized"][0]["equal"] for name in found] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Which primitive computes an op on operands in given layouts.
 
-candidates       the primitives for an op, the one that is expected to be fastest first
-operands         what they are asked with: layouts, element types, constants of values
-convolutions, matrix_products, pools (and reductions), resizes, normalizations, elementwise
-                 one file per kind of op
+candidates           the primitives for an op, the one that is expected to be fastest first
+primitive_operands   what they are asked with: layouts, element types, constants of values
+convolutions, matrix_products, pools (and reductions), resizes, normalizations, elementwise_functions
+                     one file per kind of op
 
 A descriptor with pads promises zeros there, so an operand with pads is taken where its type promises them too, and a
 result with pads, in which the library writes zeros, where its type promises zeros or nothing. Elementwise ops on

@@ -15,13 +15,19 @@ from xdsl.ir import Operation
 from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.op_primitives import (
     convolutions,
-    elementwise,
+    elementwise_functions,
     matrix_products,
     normalizations,
     pools,
     resizes,
 )
-from layout_ir.backends.onednn.op_primitives.operands import FLOATS, Candidates, Operand, OpPrimitive, Values
+from layout_ir.backends.onednn.op_primitives.primitive_operands import (
+    FLOATS,
+    Candidates,
+    Operand,
+    OpPrimitive,
+    Values,
+)
 from layout_ir.backends.onednn.primitives import (
     Argument,
     Request,
@@ -88,8 +94,11 @@ _BUILDERS: dict[type[Operation], tuple[Builder, ...]] = {
     nn.LrnOp: (normalizations.lrn,),
     nn.ConcatOp: (_concat,),
     **dict.fromkeys(pools.REDUCTIONS, (pools.reduction_as_pool, pools.reduction)),
-    **dict.fromkeys(elementwise.FUNCTIONS, (elementwise.eltwise,)),
-    **dict.fromkeys(elementwise.BINARY, (elementwise.eltwise, elementwise.binary_alike, elementwise.binary)),
-    nn.PowOp: (elementwise.eltwise,),
-    nn.PReluOp: (elementwise.eltwise, elementwise.prelu),
+    **dict.fromkeys(elementwise_functions.FUNCTIONS, (elementwise_functions.eltwise,)),
+    **dict.fromkeys(
+        elementwise_functions.BINARY,
+        (elementwise_functions.eltwise, elementwise_functions.binary_alike, elementwise_functions.binary),
+    ),
+    nn.PowOp: (elementwise_functions.eltwise,),
+    nn.PReluOp: (elementwise_functions.eltwise, elementwise_functions.prelu),
 }

@@ -10,7 +10,7 @@ import numpy as np
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Refused, dims
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
-from layout_ir.backends.onednn.op_primitives.operands import (
+from layout_ir.backends.onednn.op_primitives.primitive_operands import (
     Candidates,
     Operand,
     OpPrimitive,

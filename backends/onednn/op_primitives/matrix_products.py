@@ -13,7 +13,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
-from layout_ir.backends.onednn.op_primitives.operands import (
+from layout_ir.backends.onednn.op_primitives.primitive_operands import (
     FLOATS,
     Candidates,
     Operand,

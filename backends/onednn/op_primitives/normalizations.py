@@ -9,7 +9,12 @@ from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Refused
-from layout_ir.backends.onednn.op_primitives.operands import Candidates, Operand, OpPrimitive, Values
+from layout_ir.backends.onednn.op_primitives.primitive_operands import (
+    Candidates,
+    Operand,
+    OpPrimitive,
+    Values,
+)
 from layout_ir.backends.onednn.primitives import (
     GLOBAL_STATISTICS,
     INFERENCE,
@@ -23,6 +28,7 @@ from layout_ir.dialects import nn
 
 
 def softmax(op: nn.SoftmaxOp | nn.LogSoftmaxOp, values: Values) -> Candidates:
+    """Along a dim without pads."""
     if op.axis in values.layout(op.x).padded_dims():
         return  # its pads hold -inf
     x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
@@ -70,6 +76,7 @@ def _parameter(value: SSAValue, values: Values, shape: tuple[int, ...] | None = 
 
 
 def batch_norm(op: nn.BatchNormOp, values: Values) -> Candidates:
+    """With all statistics given."""
     x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
     operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x)}
     for argument, value in (

@@ -10,7 +10,12 @@ from typing import Any
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import dims
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
-from layout_ir.backends.onednn.op_primitives.operands import Candidates, Operand, OpPrimitive, Values
+from layout_ir.backends.onednn.op_primitives.primitive_operands import (
+    Candidates,
+    Operand,
+    OpPrimitive,
+    Values,
+)
 from layout_ir.backends.onednn.primitives import (
     INFERENCE,
     Algorithm,
@@ -23,6 +28,7 @@ from layout_ir.errors import LayoutError
 
 
 def pool(op: nn.MaxPoolOp | nn.AvgPoolOp, values: Values) -> Candidates:
+    """With pads behind the end that the last windows of `ceil_mode` reach."""
     x, y = values.layout(op.x).shape, values.layout(op.result).shape
     rank = len(op.kernel)
     ends: list[int] = []
@@ -39,6 +45,7 @@ def pool(op: nn.MaxPoolOp | nn.AvgPoolOp, values: Values) -> Candidates:
 
 
 def global_pool(op: nn.GlobalAvgPoolOp | nn.GlobalMaxPoolOp, values: Values) -> Candidates:
+    """One window, as large as the operand."""
     x = values.layout(op.x).shape
     none, ones = (0,) * (len(x) - 2), (1,) * (len(x) - 2)
     algorithm = Algorithm.AVG_POOL if isinstance(op, nn.GlobalAvgPoolOp) else Algorithm.MAX_POOL
@@ -96,6 +103,7 @@ def reduction_as_pool(op: nn.ReduceOp, values: Values) -> Candidates:
 
 
 def reduction(op: nn.ReduceOp, values: Values) -> Candidates:
+    """Over any dims without pads."""
     x = values.layout(op.x)
     if set(op.axes) & set(x.padded_dims()):
         return

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from layout_ir.backends.onednn.op_primitives.operands import Candidates, OpPrimitive, Values, sources_of
+from layout_ir.backends.onednn.op_primitives.primitive_operands import (
+    Candidates,
+    OpPrimitive,
+    Values,
+    sources_of,
+)
 from layout_ir.backends.onednn.primitives import (
     INFERENCE,
     Algorithm,
@@ -34,6 +39,7 @@ def resampled_by_library(op: nn.ResizeOp) -> bool:
 
 
 def resampling(op: nn.ResizeOp, values: Values) -> Candidates:
+    """On the operand in each of the orders of `sources_of`."""
     if not resampled_by_library(op):
         return
     y = values.layout(op.result).shape

@@ -403,21 +403,22 @@ def _fused_matmul(node: OpaqueNode) -> SSAValue:
 
 def _einsum(node: OpaqueNode) -> SSAValue:
     """Products of two tensors each, that of the fewest elements next."""
-    left, arrow, out = node.attribute("equation").replace(" ", "").partition("->")
+    left, arrow, out = str(node.attribute("equation")).replace(" ", "").partition("->")
     terms = left.split(",")
     if not arrow or "." in left or len(terms) != len(node.inputs):
         raise Unsupported
     if any(len(set(term)) != len(term) for term in (*terms, out)) or not set(out) <= set(left):
         raise Unsupported
     sides = [node.input(number) for number in range(len(terms))]
-    names = zip("".join(terms), (extent for side in sides for extent in shape_of(side)), strict=True)
-    extents = dict(names)
+    shapes = [shape_of(side) for side in sides]
+    if [len(term) for term in terms] != [len(shape) for shape in shapes]:
+        raise Unsupported
+    extents = dict(zip("".join(terms), (extent for shape in shapes for extent in shape), strict=True))
     while len(terms) > 2:
-        first, second = min(
-            combinations(range(len(terms)), 2),
-            key=lambda pair, terms=terms: prod(extents[name] for name in _kept(terms, pair, out)),
+        products = {pair: _kept(terms, pair, out) for pair in combinations(range(len(terms)), 2)}
+        (first, second), kept = min(
+            products.items(), key=lambda item: prod(extents[name] for name in item[1])
         )
-        kept = _kept(terms, (first, second), out)
         product = _product(node, [sides[first], sides[second]], [terms[first], terms[second]], kept)
         rest = [k for k in range(len(terms)) if k not in (first, second)]
         sides, terms = [product, *(sides[k] for k in rest)], [kept, *(terms[k] for k in rest)]
@@ -477,7 +478,7 @@ def _remainder(node: OpaqueNode) -> SSAValue:
     """The remainder of integers by constants that are not 0, of the divisor's sign, or with `fmod` of the number's."""
     x, y = node.input(0), node.input(1)
     divisors = node.constant_input(1)
-    if divisors is None or divisors.dtype not in (np.int32, np.int64) or not divisors.all():
+    if divisors is None or dtype_of(y.type) not in ("i32", "i64") or not divisors.all():
         raise Unsupported
     quotient = node.apply(nn.MulOp, node.apply(nn.DivOp, x, y), y)
     rest = node.apply(nn.SubOp, x, quotient)

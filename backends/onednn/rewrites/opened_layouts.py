@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.backends.onednn.library import Library
-from layout_ir.backends.onednn.op_primitives.operands import Values
+from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
 from layout_ir.backends.onednn.post_op_fusion import single_op_group
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import is_row_major

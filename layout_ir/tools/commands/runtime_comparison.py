@@ -4,7 +4,8 @@
     onnxruntime   the ONNX model as it is
     reference     by `layout_ir.run`, ops in NumPy
 
-Outputs are compared with those of the last runtime that is named; times are taken in turns.
+Outputs are compared with those of the last runtime that is named; times are taken in turns. Where they differ, each is
+compared with ONNX Runtime without its optimizations, too: what it fuses on 8-bit integers saturates on some CPUs.
 """
 
 from __future__ import annotations
@@ -45,13 +46,20 @@ _SHOWN = 15
 class _Found:
     outputs: Mapping[str, Sequence[OutputAgreement]]
     """By runtime, how equal its outputs are to those of the last one."""
+    unoptimized: Mapping[str, Sequence[OutputAgreement]]
+    """By runtime, how equal its outputs are to those of ONNX Runtime without its optimizations; empty where outputs
+    agree, or ONNX Runtime is not asked for."""
     times: Times
     executable: Executable | None
     profile: Sequence[StepTime]
 
     @property
     def agree(self) -> bool:
-        return all(output.is_equal for outputs in self.outputs.values() for output in outputs)
+        return _agree(self.outputs)
+
+
+def _agree(found: Mapping[str, Sequence[OutputAgreement]]) -> bool:
+    return all(output.is_equal for outputs in found.values() for output in outputs)
 
 
 def runtimes(text: str) -> tuple[str, ...]:
@@ -117,13 +125,16 @@ def _compared(args: argparse.Namespace) -> _Found:
     results = {name: call() for name, call in calls.items()}
     last = args.runtime[-1]
     outputs = {name: agreements(results[last], results[name]) for name in args.runtime if name != last}
+    unoptimized: dict[str, Sequence[OutputAgreement]] = {}
+    if "onnxruntime" in calls and not _agree(outputs):
+        plain = _session(args, path, feeds, level="disable")()
+        unoptimized = {name: agreements(plain, result) for name, result in results.items()}
     seconds = SECONDS if args.repeat_seconds is None else args.repeat_seconds
     times = race(
         calls, lambda _: 1.0, Limits(seconds=seconds, precision=0.0, fewest=LEAST_SAMPLES, most=_ROUNDS)
     )
-    return _Found(
-        outputs, times, executable, [] if executable is None else executable.profile(feeds, calls=_PROFILED)
-    )
+    profile = [] if executable is None else executable.profile(feeds, calls=_PROFILED)
+    return _Found(outputs, unoptimized, times, executable, profile)
 
 
 def _program(args: argparse.Namespace) -> tuple[ModuleOp, dict[str, NDArray[Any]], str]:
@@ -173,12 +184,12 @@ def _named(executable: Executable, feeds: dict[str, NDArray[Any]]) -> Callable[[
 
 
 def _session(
-    args: argparse.Namespace, path: str, feeds: Mapping[str, NDArray[Any]]
+    args: argparse.Namespace, path: str, feeds: Mapping[str, NDArray[Any]], *, level: str = "all"
 ) -> Callable[[], Mapping[str, Any]]:
     from layout_ir.backends.llvm.runtime.thread_pool import cpus
     from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
 
-    session = RuntimeSession(path, printable(args.model), threads=args.threads or cpus())
+    session = RuntimeSession(path, printable(args.model), threads=args.threads or cpus(), level=level)
     return lambda: session.outputs_of(feeds)
 
 
@@ -205,12 +216,19 @@ def _lines(args: argparse.Namespace, found: _Found) -> list[str]:
     if found.profile:
         lines += [*_profile_lines(found.profile), ""]
     for name, outputs in found.outputs.items():
-        worst = max((output.difference or 0.0 for output in outputs), default=0.0)
+        lines.append(_verdict(name, outputs, last))
         wrong = [output for output in outputs if not output.is_equal]
-        verdict = f"DIFFERS in {len(wrong)} of {len(outputs)} outputs" if wrong else "agrees"
-        lines.append(f"{name} {verdict} with {last}: largest difference {worst:.1e} of the largest magnitude")
         lines += [f"  {printable(output.name)}: {printable(output.reason)}" for output in wrong[:_SHOWN]]
+    for name, outputs in found.unoptimized.items():
+        lines.append(_verdict(name, outputs, "onnxruntime without its optimizations"))
     return lines
+
+
+def _verdict(name: str, outputs: Sequence[OutputAgreement], other: str) -> str:
+    worst = max((output.difference or 0.0 for output in outputs), default=0.0)
+    wrong = sum(not output.is_equal for output in outputs)
+    verdict = f"DIFFERS in {wrong} of {len(outputs)} outputs" if wrong else "agrees"
+    return f"{name} {verdict} with {other}: largest difference {worst:.1e} of the largest magnitude"
 
 
 def _profile_lines(profile: Sequence[StepTime]) -> list[str]:
@@ -237,17 +255,10 @@ def _object(args: argparse.Namespace, found: _Found) -> dict[str, Any]:
             "median_ns": found.times.median(name) * 1e9,
             "samples_ns": [seconds * 1e9 for seconds in found.times.rounds[name]],
             "ratio": {"median": ratio.middle, "low": ratio.low, "high": ratio.high, "confidence": 0.95},
-            "outputs": [
-                {
-                    "name": o.name,
-                    "type": o.type,
-                    "equal": o.is_equal,
-                    "difference": o.difference,
-                    "limit": o.limit,
-                }
-                for o in found.outputs.get(name, ())
-            ],
+            "outputs": _output_objects(found.outputs.get(name, ())),
         }
+        if name in found.unoptimized:
+            measured[name]["outputs_beside_unoptimized"] = _output_objects(found.unoptimized[name])
     return {
         "model": args.model,
         "compared_with": last,
@@ -262,3 +273,10 @@ def _object(args: argparse.Namespace, found: _Found) -> dict[str, Any]:
             for step in found.profile
         ],
     }  # fmt: skip
+
+
+def _output_objects(outputs: Sequence[OutputAgreement]) -> list[dict[str, Any]]:
+    return [
+        {"name": o.name, "type": o.type, "equal": o.is_equal, "difference": o.difference, "limit": o.limit}
+        for o in outputs
+    ]

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from layout_ir.backends.onednn.library import library
-from layout_ir.backends.onednn.op_primitives.operands import Values
+from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
 from layout_ir.backends.onednn.post_op_fusion import Group
 from layout_ir.backends.onednn.rewrites import opened_layouts
 from layout_ir.backends.onednn.rewrites.opened_layouts import open_layouts_without_kernels

@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.backends.onednn import memory_descriptors as descriptors
-from layout_ir.backends.onednn.op_primitives.operands import (
+from layout_ir.backends.onednn.op_primitives.primitive_operands import (
     Candidates,
     Operand,
     OpPrimitive,
@@ -119,6 +119,7 @@ COMMUTATIVE = (nn.AddOp, nn.MulOp, nn.MaxOp, nn.MinOp)
 
 
 def eltwise(op: nn.ElementwiseOp, values: Values) -> Candidates:
+    """A function of one operand, on the whole buffer where both lie alike."""
     found = function_of(op, values)
     if found is None:
         return
