@@ -404,7 +404,7 @@ def _fused_matmul(node: OpaqueNode) -> SSAValue:
 def _einsum(node: OpaqueNode) -> SSAValue:
     """Products of two tensors each, that of the fewest elements next."""
     left, arrow, out = str(node.attribute("equation")).replace(" ", "").partition("->")
-    terms = left.split(",")
+    terms: list[str] = left.split(",")
     if not arrow or "." in left or len(terms) != len(node.inputs):
         raise Unsupported
     if any(len(set(term)) != len(term) for term in (*terms, out)) or not set(out) <= set(left):
@@ -421,7 +421,8 @@ def _einsum(node: OpaqueNode) -> SSAValue:
         )
         product = _product(node, [sides[first], sides[second]], [terms[first], terms[second]], kept)
         rest = [k for k in range(len(terms)) if k not in (first, second)]
-        sides, terms = [product, *(sides[k] for k in rest)], [kept, *(terms[k] for k in rest)]
+        sides = [product, *(sides[k] for k in rest)]
+        terms = [kept, *(terms[k] for k in rest)]
     return _product(node, sides, terms, out)
 
 
