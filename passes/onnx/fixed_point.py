@@ -149,6 +149,8 @@ class _Embedding:
         chosen = self.plan.options.get(id(origin))
         if before is None or chosen is None:
             return len(offered.options) == 1
+        if node.origin is origin and offered is before.offered and chosen is offered.options[0]:
+            return True  # a node as it was, on the same tensors
         ins = self._pairs(origin.inputs, chosen.ins, node.inputs)
         outs = self._pairs(origin.outputs, chosen.outs, node.outputs)
         if ins is None or outs is None:
@@ -164,7 +166,7 @@ class _Embedding:
         """Which of the values `written` are those that a node had in these orders, of which there were several; None
         where it has others of which there are."""
         values, now = self.plan.values, self.now.values
-        places = [self.places.get(name) for name in written]
+        places = list(map(self.places.get, written))
         free = list(range(len(written)))
         pairs: list[tuple[int, int, Shape | None]] = []
         for k, (name, order) in enumerate(zip(had, orders, strict=True)):
@@ -172,14 +174,17 @@ class _Embedding:
             if root not in values.orders or (not self.exact and root in self.constants):
                 continue
             place = root, values.root_order(name, order)
-            alike = [n for n in free if places[n] == place]
-            if not alike:
+            # Mostly, it has its number still.
+            n = k if k in free and places[k] == place else next((n for n in free if places[n] == place), None)
+            if n is None:
                 return None
-            n = k if k in alike else alike[0]
             free.remove(n)
             pairs.append((k, n, self._units(self.plan.graph.shape(name))))
-        others = [written[n] for n in free if written[n] and written[n] not in self.constants]
-        return None if any(now.members[name].root in now.orders for name in others) else tuple(pairs)
+        for n in free:
+            name = written[n]
+            if name and name not in self.constants and now.members[name].root in now.orders:
+                return None
+        return tuple(pairs)
 
     def _is_reorder(self, node: Node, offered: OfferedOptions) -> bool:
         """Whether a node that was written besides stands, in all its options, for a reorder that moves nothing."""
