@@ -7,8 +7,8 @@ where one of its values lies in an order asks for orders of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
 
@@ -107,12 +107,12 @@ class Values:
         known = self._candidates
         return tuple([known[name] if name in known else self.candidates(name) for name in names])
 
-    def add_order(self, root: str, order: Order) -> None:
-        """Lets a root be had in one more order."""
+    def add_orders(self, root: str, orders: Iterable[Order]) -> None:
+        """Lets a root, besides in its own order, be had in these."""
         known = self.orders.get(root)
         if known is None:
             known = self.orders[root] = {self.members[root].order: None}
-        known[order] = None
+        known.update(dict.fromkeys(orders))
         for name in self.names.get(root, (root,)):
             self._candidates.pop(name, None)
 
@@ -153,6 +153,20 @@ class ReachableOrders:
     """By place in `values.nodes`. All values of other nodes have one order only."""
     omitted: tuple[str, ...]
     """What was left out, in words."""
+    given: Mapping[str, Collection[Order]] = field(default_factory=dict[str, Collection[Order]])
+    """By name of a value, the orders that it was said to have at least."""
+
+
+class GivenOrders(NamedTuple):
+    """Orders that values have at least, and nodes whose options for these are known and ask for no others."""
+
+    orders: Mapping[str, Collection[Order]]
+    """By name of a value."""
+    choices: Mapping[int, NodeChoices]
+    """By identity of the node."""
+
+
+_NOTHING_GIVEN = GivenOrders({}, {})
 
 
 class OrderPropagation:
@@ -172,10 +186,12 @@ class OrderPropagation:
         self._equal: dict[OfferedOptions, OfferedOptions] = {}
         self._same: dict[tuple[Order, ...], tuple[Order, ...]] = {(): ()}
 
-    def reachable(self, graph: Graph) -> ReachableOrders:
+    def reachable(self, graph: Graph, given: GivenOrders = _NOTHING_GIVEN) -> ReachableOrders:
         """The orders of the values of a graph, and the options of its nodes.
 
-        Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go.
+        Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go. With
+        orders that are given it is these, those that come from the Transposes, and all that follow from both. A node
+        whose options are known is come to only if one of its values gets an order that was not given.
         """
         values = Values(graph, self._same)
         nodes = values.nodes
@@ -192,7 +208,16 @@ class OrderPropagation:
         models: dict[int, tuple[NodeModel | None, int | None]] = {}
         found: dict[int, NodeChoices] = {}
         omitted: dict[str, None] = {}
+        for name, orders in given.orders.items():
+            if name in around and name not in roots:
+                values.add_orders(name, orders)
         waiting = {number for root in values.orders for number in around.get(root, ())}
+        if given.choices:
+            for number, node in enumerate(nodes):
+                choices = given.choices.get(id(node))
+                if choices is not None:
+                    found[number] = choices
+                    waiting.discard(number)
         if self.consumer.starters:
             waiting.update(n for n, node in enumerate(nodes) if self.consumer.starts_blocks(node))
         forward = True
@@ -214,7 +239,7 @@ class OrderPropagation:
                         for root in _brought(values, node, offered, omitted):
                             waiting.update(around.get(root, ()))
             forward = not forward
-        return ReachableOrders(values, found, tuple(omitted))
+        return ReachableOrders(values, found, tuple(omitted), given.orders)
 
     def _model(self, node: Node) -> tuple[NodeModel | None, int | None]:
         """The model of a node, and the number of those like it; None where it may look beyond the node itself."""
@@ -330,5 +355,5 @@ def _brought(values: Values, node: Node, offered: OfferedOptions, omitted: dict[
             if len(known) >= MOST_ORDERS:
                 omitted[f"orders of '{root}' beyond {MOST_ORDERS}"] = None
                 continue
-            values.add_order(root, wanted)
+            values.add_orders(root, (wanted,))
             yield root
