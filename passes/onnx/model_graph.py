@@ -303,12 +303,10 @@ class Graph:
             while source in views and not is_static(shape or (None,)):
                 source = views[source]
                 shape = self.sized_shape(source)
-            shape = shape or ()
-            if not is_static(shape):
-                shape = [
-                    n if isinstance(n, int) else 1 if n in self.batches else UNKNOWN_EXTENT for n in shape
-                ]
-            found = self._nbytes[name] = -(-prod(shape) * self.element_bits(source) // 8)
+            extents = [
+                n if isinstance(n, int) else 1 if n in self.batches else UNKNOWN_EXTENT for n in shape or ()
+            ]
+            found = self._nbytes[name] = -(-prod(extents) * self.element_bits(source) // 8)
         return found
 
     @cached_property
