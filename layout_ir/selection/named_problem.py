@@ -113,7 +113,8 @@ class NamedProblem:
             if value in self._makers or value in results[:k]:
                 first = self._makers.get(value, name)
                 raise LayoutError(f"value {value!r} is made by op {first!r} and by op {name!r}")
-        weight = _weight(weight, f"op {name!r}")
+        if not _is_weight(weight):
+            raise _no_weight(weight, f"op {name!r}")
         given = tuple(options)
         # Ops that share a tuple of options have had it looked at.
         known = self._known_options.get(id(given))
@@ -185,7 +186,9 @@ class NamedProblem:
             self._known_formats[id(given)] = given
         if not _is_hashable(alike):
             raise LayoutError(f"alike = {alike!r} of value {name!r} {UNHASHABLE}")
-        self._stated[name] = given, _weight(weight, f"value {name!r}"), reorder_cost or self._reorder_cost
+        if not _is_weight(weight):
+            raise _no_weight(weight, f"value {name!r}")
+        self._stated[name] = given, weight, reorder_cost or self._reorder_cost
         if alike is not None:
             self._alike[name] = alike
 
@@ -327,15 +330,17 @@ class NamedProblem:
                 made[v] |= formats
             ops.append(OpNode(operands, results, own.choices, op.weight))
         # Values that are alike, and lie in the same formats, have one matrix.
-        known: dict[tuple[Hashable, ...], Matrix] = {}
+        known: dict[tuple[Hashable, ...], ValueNode] = {}
         values: list[ValueNode] = []
         for value, v in place.items():
-            formats = numbering.formats[v]
             kind = self._kind(value), kind_of[v], frozenset(made[v]), frozenset(taken[v])
-            matrix = known.get(kind)
-            if matrix is None:
-                matrix = known[kind] = self._reorder_costs(value, formats, made[v], taken[v], lazy)
-            values.append(ValueNode(matrix, numbering.weights[v]))
+            node = known.get(kind)
+            if node is None:
+                matrix = self._reorder_costs(value, numbering.formats[v], made[v], taken[v], lazy)
+                node = known[kind] = ValueNode(matrix, numbering.weights[v])
+            elif node.weight != numbering.weights[v]:
+                node = ValueNode(node.reorder, numbering.weights[v])
+            values.append(node)
         return keep_forbidden(Problem(tuple(ops), tuple(values)))
 
     def _reorder_costs(
@@ -482,10 +487,12 @@ def _check_time_limit(time_limit: Any) -> None:
         raise LayoutError(f"time_limit = {time_limit!r} is no number of seconds from 0 on")
 
 
-def _weight(weight: Any, where: str) -> int:
-    if not isinstance(weight, int) or weight < 0:
-        raise LayoutError(f"{where} has weight {weight!r}: weights are integers from 0 on")
-    return weight
+def _is_weight(weight: Any) -> bool:
+    return isinstance(weight, int) and weight >= 0
+
+
+def _no_weight(weight: Any, where: str) -> LayoutError:
+    return LayoutError(f"{where} has weight {weight!r}: weights are integers from 0 on")
 
 
 def _misfit(

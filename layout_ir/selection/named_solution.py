@@ -95,9 +95,7 @@ class NamedSolution:
         self.options: dict[Any, Option] = self._options(solution)
         self.formats: dict[Any, Any] = {
             value: own[made]
-            for value, own, (made, _) in zip(
-                numbering.values, numbering.formats, demands(problem, solution.choices), strict=True
-            )
+            for value, own, (made, _) in zip(numbering.values, numbering.formats, self._demands, strict=True)
         }
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,7 @@ class Option:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NamedOp:
+class NamedOp(NamedTuple):
     """An op as it was stated, without the options that are not possible and those that are another one at more cost."""
 
     name: Hashable

@@ -27,16 +27,21 @@ above what the optimum has of it by less than the divisor, that is less than the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from math import gcd
 
 from layout_ir.passes.onnx.consumers import KIBIBYTE, SMALL_NODE
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
-from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
 from layout_ir.passes.onnx.order_selection import Demand, costs_alike, option_cost
-from layout_ir.passes.onnx.orders import Order, Shape, compose, without_units
-from layout_ir.passes.onnx.reachable_orders import NodeChoices, OfferedOptions, ReachableOrders
+from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity, transposition, without_units
+from layout_ir.passes.onnx.reachable_orders import (
+    GivenOrders,
+    NodeChoices,
+    OfferedOptions,
+    ReachableOrders,
+)
 
 _Pairs = tuple[tuple[int, int, Shape | None], ...]
 """Inputs or outputs that a node had, by number, those that they are now, and the shapes whose dims of one element may
@@ -50,13 +55,50 @@ def is_fixed_point(plan: Plan, rewriter: GraphRewriter, cost: int, now: Reachabl
     `plan` is what `rewriter` wrote, `cost` what it costs, which is the least; `now` are the orders and options that the
     graph has as it is written. False says nothing.
     """
-    graph = now.values.graph
-    if graph.nodes != graph.nodes_of_model or plan.problem.reached.omitted or plan.problem.consumer.block:
+    if not _is_whole(plan, now.values.graph):
         return False
     rest = plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost)
     if rest < _divisor(plan) and _Embedding(plan, rewriter, now, exact=False).holds():
         return True
     return _Embedding(plan, rewriter, now, exact=True).holds()
+
+
+def _is_whole(plan: Plan, graph: Graph) -> bool:
+    """Whether a graph stands as it was written, and there was no choice before that the plan does not know of."""
+    unchanged = graph.nodes == graph.nodes_of_model
+    return unchanged and not plan.problem.reached.omitted and not plan.problem.consumer.block
+
+
+def orders_before(plan: Plan, rewriter: GraphRewriter, graph: Graph) -> GivenOrders | None:
+    """The orders that the values of a graph had before it was written, and the options of nodes that are as they were;
+    None where they prove nothing.
+
+    All that can be reached in the graph is found from these faster than from its Transposes: where each node that is
+    new in it has options for them that ask for no others, no other is reached. There may seem to be more to choose from
+    than there is, which `is_fixed_point` may be asked about all the same: models give no fewer options for more orders.
+    """
+    if not _is_whole(plan, graph):
+        return None
+    values, consumer = plan.values, plan.problem.consumer
+    orders, members, places = values.orders, values.members, rewriter.places
+    given: dict[str, Collection[Order]] = {}
+    for name, (root, own) in places.items():
+        known = orders.get(root)
+        if known is not None:
+            given[name] = known if is_identity(own) else [transposition(own, order) for order in known]
+    before = {id(choices.node): choices for choices in plan.problem.reached.choices.values()}
+    same: dict[int, NodeChoices] = {}
+    for node in graph.nodes_of_model:
+        choices = before.get(id(node.origin))
+        if choices is None or plan.options.get(id(node.origin)) is not choices.offered.options[0]:
+            continue
+        moved = any(
+            name and members[name].root in orders and places.get(name) != members[name][:2]
+            for name in (*node.inputs, *node.outputs)
+        )
+        if not moved and consumer.model_of(node) is choices.model:
+            same[id(node)] = NodeChoices(node, choices.model, choices.offered)
+    return GivenOrders(given, same)
 
 
 def _divisor(plan: Plan) -> int:
@@ -115,7 +157,7 @@ class _Embedding:
             if not all(name in self.constants for name in choices.node.outputs)
         )
 
-    def _has_orders(self, root: str, orders: Iterable[Order]) -> bool:
+    def _has_orders(self, root: str, orders: Collection[Order]) -> bool:
         """Whether a value had these orders, and to move it cost what it costs now."""
         is_constant = root in self.constants
         if is_constant and not self.exact:
@@ -126,10 +168,12 @@ class _Embedding:
         if known is None:
             return is_constant
         shape = before.shape(source)
-        units = self._units(shape)
-        had = {without_units(order, units) for order in known}
-        if not all(without_units(_composed(own, order), units) in had for order in orders):
-            return False
+        given = self.now.given.get(root)
+        if given is None or len(orders) > len(given):  # else they are those that it had
+            units = self._units(shape)
+            had = {without_units(order, units) for order in known}
+            if not all(without_units(_composed(own, order), units) in had for order in orders):
+                return False
         if is_constant:
             return True
         consumer = self.plan.problem.consumer
@@ -149,6 +193,8 @@ class _Embedding:
         chosen = self.plan.options.get(id(origin))
         if before is None or chosen is None:
             return len(offered.options) == 1
+        if node.origin is origin and offered is before.offered and chosen is offered.options[0]:
+            return True  # a node as it was, on the same tensors
         ins = self._pairs(origin.inputs, chosen.ins, node.inputs)
         outs = self._pairs(origin.outputs, chosen.outs, node.outputs)
         if ins is None or outs is None:
@@ -164,7 +210,7 @@ class _Embedding:
         """Which of the values `written` are those that a node had in these orders, of which there were several; None
         where it has others of which there are."""
         values, now = self.plan.values, self.now.values
-        places = [self.places.get(name) for name in written]
+        places = list(map(self.places.get, written))
         free = list(range(len(written)))
         pairs: list[tuple[int, int, Shape | None]] = []
         for k, (name, order) in enumerate(zip(had, orders, strict=True)):
@@ -172,14 +218,17 @@ class _Embedding:
             if root not in values.orders or (not self.exact and root in self.constants):
                 continue
             place = root, values.root_order(name, order)
-            alike = [n for n in free if places[n] == place]
-            if not alike:
+            # Mostly, it has its number still.
+            n = k if k in free and places[k] == place else next((n for n in free if places[n] == place), None)
+            if n is None:
                 return None
-            n = k if k in alike else alike[0]
             free.remove(n)
             pairs.append((k, n, self._units(self.plan.graph.shape(name))))
-        others = [written[n] for n in free if written[n] and written[n] not in self.constants]
-        return None if any(now.members[name].root in now.orders for name in others) else tuple(pairs)
+        for n in free:
+            name = written[n]
+            if name and name not in self.constants and now.members[name].root in now.orders:
+                return None
+        return tuple(pairs)
 
     def _is_reorder(self, node: Node, offered: OfferedOptions) -> bool:
         """Whether a node that was written besides stands, in all its options, for a reorder that moves nothing."""

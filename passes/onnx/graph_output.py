@@ -78,13 +78,16 @@ class NodeWriter:
 
     def copy(self) -> onnx.NodeProto:
         """The node as it is in the model, on the tensors that it has here."""
-        import onnx
-
-        proto = onnx.NodeProto()
-        proto.CopyFrom(self.node.proto)
-        del proto.input[:], proto.output[:]
-        proto.input.extend(self.inputs)
-        proto.output.extend(self.outputs)
+        given = self.node.proto
+        proto = type(given)()
+        proto.CopyFrom(given)
+        for names, own, before in (
+            (proto.input, self.inputs, self.node.inputs),
+            (proto.output, self.outputs, self.node.outputs),
+        ):
+            for number, (name, old) in enumerate(zip(own, before, strict=True)):
+                if name != old:
+                    names[number] = name
         return proto
 
     def with_ones(self, number: int, axes: Sequence[int]) -> str:

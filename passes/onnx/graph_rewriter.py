@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,10 +28,11 @@ from layout_ir.passes.onnx.orders import (
     identity,
     is_identity,
     is_same_shape,
+    is_static,
     transposition,
 )
 from layout_ir.passes.onnx.reachable_orders import NodeChoices, ReachableOrders
-from layout_ir.selection.named_solution import NamedSolution
+from layout_ir.selection.named_solution import NamedReorder, NamedSolution
 
 if TYPE_CHECKING:
     import onnx
@@ -74,10 +75,13 @@ class Plan:
     def chosen(cls, problem: OrderProblem, solution: NamedSolution) -> Plan:
         """The plan that a solution of the problem says."""
         plan = cls(problem)
+        reorders: dict[ValueName, list[NamedReorder]] = {}
+        for reorder in solution.reorders:
+            reorders.setdefault(reorder.value, []).append(reorder)
         for root in problem.roots:
             value = ValueName(problem.graph, root)
             plan.made[root] = solution.formats[value]
-            for reorder in solution.reorders_of(value):
+            for reorder in reorders.get(value, ()):
                 before = reorder.source
                 for order in plan._steps(root, before, reorder.target):
                     plan.origin.setdefault((root, order), (root, before))
@@ -130,13 +134,16 @@ class Plan:
         """Whether some node runs on blocked channels."""
         return any(any(map(is_blocked, option.outs)) for option in self.options.values())
 
-    def open_extents(self) -> list[str]:
-        """A sentence on extents that the run time decides, where values that may be moved have some."""
+    def open_extents(self, roots: Iterable[str] | None = None) -> list[str]:
+        """A sentence on extents that the run time decides, where `roots` have some, or values that may be moved."""
         open_names: dict[str, None] = {}
         given: dict[str, None] = {}
-        for root in self.problem.roots:
+        for root in self.problem.roots if roots is None else roots:
+            shape = self.graph.shape(root)
+            if shape is None or is_static(shape):
+                continue
             sized = self.graph.sized_shape(root) or ()
-            for place, extent in enumerate(self.graph.shape(root) or ()):
+            for place, extent in enumerate(shape):
                 if not isinstance(extent, int):
                     is_given = place < len(sized) and isinstance(sized[place], int)
                     (given if is_given else open_names)[extent or "extents without a name"] = None
@@ -229,9 +236,13 @@ class GraphRewriter:
         found = self.names.get(place)
         if found is None:
             root, order = place
-            members = [n for n in self.values.names.get(root, [root]) if self.values.member(n).order == order]
-            free = [n for n in members if n not in self.taken]
-            found = free[0] if free else self.out.fresh(f"{root}_order{''.join(map(str, order))}")
+            members, taken = self.values.members, self.taken
+            for name in self.values.names.get(root, (root,)):
+                if name not in taken and members[name].order == order:
+                    found = name
+                    break
+            else:
+                found = self.out.fresh(f"{root}_order{''.join(map(str, order))}")
             self.names[place] = found
         return found
 
@@ -250,14 +261,18 @@ class GraphRewriter:
         sparse = [tensor.values.name for tensor in proto.sparse_initializer]
         given = [*(v.name for v in proto.input), *(t.name for t in proto.initializer), *sparse]
         self.there.update(name for name in given if name not in self.graph.constants)
+        nodes, origins = self.out.nodes, self.origins
         for node in self.values.nodes:
-            count = len(self.out.nodes)
+            count = len(nodes)
             self._write_node(node)
-            written = self.out.nodes[count:]
+            if len(nodes) == count + 1:
+                origins.append(node)
+                continue
+            written = nodes[count:]
             # What it needs is written in front of it; what puts its result in order, of another operator, behind it.
             alike = [k for k, proto in enumerate(written) if proto.op_type == node.op_type]
             own = alike[-1] if alike else len(written) - 1
-            self.origins += [node if k == own else None for k in range(len(written))]
+            origins += [node if k == own else None for k in range(len(written))]
         for value in proto.output:
             self._alias(value.name)
         self.origins += [None] * (len(self.out.nodes) - len(self.origins))
@@ -427,8 +442,9 @@ class GraphRewriter:
         for name in node.captures:
             self._alias(name)
         inputs = [self._input(name, order) for name, order in zip(node.inputs, option.ins, strict=True)]
+        root_order = self.values.root_order
         outputs = [
-            name and self.name((name, self.values.root_order(name, order)))
+            name and self.name((name, root_order(name, order)))
             for name, order in zip(node.outputs, option.outs, strict=True)
         ]
         model = self.plan.models.get(id(node))
@@ -487,7 +503,8 @@ class GraphRewriter:
     def _input(self, name: str, order: Order) -> str:
         if not name:
             return ""
-        place = self.values.members[name].root, self.values.root_order(name, order)
+        root, own, is_root = self.values.members[name]
+        place = root, own if not order else order if is_root else compose(own, order)
         found = self.names.get(place)
         return found if found in self.there else self.need(place)
 
@@ -522,8 +539,10 @@ def _replace_graph(
 
     Initializers that stay are not touched: they may be most of a gibibyte.
     """
-    names = {name for node in written.nodes for name in node.output}
-    names.update(value.name for value in (*graph.input, *graph.output))
+    names: set[str] = set()
+    if graph.value_info or types or graph.quantization_annotation:
+        names.update(name for node in written.nodes for name in node.output)
+        names.update(value.name for value in (*graph.input, *graph.output))
     new = type(graph)()
     new.value_info.extend(value for value in graph.value_info if value.name in names)
     stated = {value.name for value in new.value_info}
@@ -532,10 +551,11 @@ def _replace_graph(
         if graph.initializer[number].name in dropped:
             del graph.initializer[number]
     graph.initializer.extend(written.initializers)
-    known = names | {tensor.name for tensor in graph.initializer}
-    new.quantization_annotation.extend(
-        entry for entry in graph.quantization_annotation if entry.tensor_name in known
-    )
+    if graph.quantization_annotation:
+        known = names | {tensor.name for tensor in graph.initializer}
+        new.quantization_annotation.extend(
+            entry for entry in graph.quantization_annotation if entry.tensor_name in known
+        )
     del graph.node[:], graph.value_info[:], graph.quantization_annotation[:]
     graph.MergeFrom(new)
     graph.node.extend(written.nodes)

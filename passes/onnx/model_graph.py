@@ -98,6 +98,8 @@ class Graph:
         self._shapes: dict[str, Shape | None] = {}
         self._elements: dict[str, int] = {}
         self._arrays: dict[str, NDArray[Any] | None] = {}
+        self._nbytes: dict[str, int] = {}
+        """Sizes of values, until more is known of a type."""
         self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
         """The types and shapes of results by all that they follow from."""
         self._known_shapes: dict[bytes, Shape | None] = {}
@@ -125,6 +127,19 @@ class Graph:
     def nodes(self) -> list[Node]:
         """The nodes in order, without those that constants and merged views replace."""
         return list(self.nodes_of_model)
+
+    def keep(self, origins: Sequence[Node | None]) -> None:
+        """Tells the nodes which node of a graph before they are, where the types of all their tensors are the same."""
+        for node, origin in zip(self.nodes_of_model, origins, strict=True):
+            if origin is not None:
+                before = origin.graph
+                names = [name for name in (*node.inputs, *node.outputs) if name]
+                if all(
+                    self.shape(name) == before.shape(name)
+                    and self.element_type(name) == before.element_type(name)
+                    for name in names
+                ):
+                    node.origin = origin
 
     def release(self) -> None:
         """Lets go of the nodes, after which nobody may ask for them.
@@ -175,6 +190,7 @@ class Graph:
         import onnx.helper
 
         self.folded.update(arrays)
+        self._nbytes.clear()
         for name, array in arrays.items():
             self._elements.pop(name, None)
             element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
@@ -205,6 +221,7 @@ class Graph:
         """States the shape of a value, as far as it is known, and the number of its element type."""
         self._shapes[name] = shape
         self._elements[name] = element_type
+        self._nbytes.clear()
 
     def infer_results(self, node: Node, read: Mapping[str, NDArray[Any]]) -> list[str]:
         """Finds the types of the results of a node where `read` has the elements of inputs that are no constants.
@@ -239,6 +256,7 @@ class Graph:
                     self.types[name] = type
                     self._shapes[name] = shape
                     self._elements.pop(name, None)
+                    self._nbytes.clear()
                     known.append(name)
         return known
 
@@ -278,11 +296,18 @@ class Graph:
 
         A view has the size of what it is a view of, which may say more: a product of extents has no name.
         """
-        while name in self._view_of and not is_static(self.sized_shape(name) or (None,)):
-            name = self._view_of[name]
-        shape = self.sized_shape(name) or ()
-        known = [n if isinstance(n, int) else 1 if n in self.batches else UNKNOWN_EXTENT for n in shape]
-        return -(-prod(known) * self.element_bits(name) // 8)
+        found = self._nbytes.get(name)
+        if found is None:
+            source, views = name, self._view_of
+            shape = self.sized_shape(source)
+            while source in views and not is_static(shape or (None,)):
+                source = views[source]
+                shape = self.sized_shape(source)
+            extents = [
+                n if isinstance(n, int) else 1 if n in self.batches else UNKNOWN_EXTENT for n in shape or ()
+            ]
+            found = self._nbytes[name] = -(-prod(extents) * self.element_bits(source) // 8)
+        return found
 
     @cached_property
     def quantized(self) -> frozenset[str]:

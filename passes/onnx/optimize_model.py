@@ -28,7 +28,7 @@ from layout_ir.passes.onnx.constant_folding import (
 )
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
-from layout_ir.passes.onnx.fixed_point import is_fixed_point
+from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
@@ -323,15 +323,25 @@ class _Task:
         if self.written is None:
             return None
         plan, rewriter, cost, left = self.written
+        origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
         if plan.open_extents():
             # Shape inference may find more extents now than it did.
             (graph,) = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+            graph.keep(origins)
         else:
-            origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
             graph = rewritten_graph(self.model, plan.graph, rewriter.places, origins)
         self.graphs.append(graph)
         traffic = self._traffic([graph])
-        (reached,) = _reached([graph], self.propagation)
+        _simplify(graph, self.consumer)
+        before = orders_before(plan, rewriter, graph) if traffic == left else None
+        if before is not None:
+            reached = self.propagation.reachable(graph, before)
+            if not reached.omitted and is_fixed_point(plan, rewriter, cost, reached):
+                found = Plan.as_is(reached, self.consumer)
+                # Of what is not reached in fact, no extents are told; the values that Transposes move are.
+                if found.open_extents() == found.open_extents(reached.values.names):
+                    return found
+        reached = self.propagation.reachable(graph)
         if traffic == left and is_fixed_point(plan, rewriter, cost, reached):
             return Plan.as_is(reached, self.consumer)
         self.stated = traffic, reached
@@ -404,11 +414,16 @@ def _graphs(
 def _reached(graphs: Sequence[Graph], propagation: OrderPropagation) -> list[ReachableOrders]:
     """What each graph has to choose from, without what constants decide and what views undo."""
     for graph in graphs:
-        if propagation.consumer.block:
-            name_equal_extents(graph)
-        fold_constant_transposes(graph)
-        merge_view_chains(graph)
+        _simplify(graph, propagation.consumer)
     return [propagation.reachable(graph) for graph in graphs]
+
+
+def _simplify(graph: Graph, consumer: Consumer) -> None:
+    """Makes constants of Transposes that constants decide, and merges views."""
+    if consumer.block:
+        name_equal_extents(graph)
+    fold_constant_transposes(graph)
+    merge_view_chains(graph)
 
 
 def _sorted_remaining(plans: Sequence[Plan]) -> list[Remaining]:

@@ -7,8 +7,8 @@ where one of its values lies in an order asks for orders of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
 
@@ -67,9 +67,10 @@ class Values:
         """Per root that may be had in several orders, these."""
         self.names: dict[str, list[str]] = {}
         """Per root of a Transpose, its names, its own first."""
-        self._candidates: dict[str, tuple[Order, ...]] = {}
+        self._candidates: dict[str, tuple[Order, ...]] = {"": ()}
+        """By name, what `candidates` gives, until the value may be had in one more order."""
         for node in graph.nodes:
-            perm = transpose_perm(node)
+            perm = transpose_perm(node) if node.op_type == "Transpose" else None
             if perm is None:
                 self.nodes.append(node)
                 continue
@@ -88,21 +89,32 @@ class Values:
 
     def candidates(self, name: str) -> tuple[Order, ...]:
         """The orders in which the value of this name may be had; the same tuple for all that have equal ones."""
-        if not name:
-            return ()
-        member = self.members[name]
-        orders = self.orders.get(member.root)
-        if orders is None:
-            own = (member.order,)
-            return self._same.setdefault(own, own)
-        known = self._candidates.get(name, ())
-        if len(known) != len(orders):  # there are never fewer than there were
-            if member.is_root or is_identity(member.order):
+        known = self._candidates.get(name)
+        if known is None:
+            root, own, is_root = self.members[name]
+            orders = self.orders.get(root)
+            if orders is None:
+                known = (own,)
+            elif is_root or is_identity(own):
                 known = tuple(orders)
             else:
-                known = tuple([transposition(member.order, order) for order in orders])
+                known = tuple([transposition(own, order) for order in orders])
             known = self._candidates[name] = self._same.setdefault(known, known)
         return known
+
+    def candidates_of(self, names: Iterable[str]) -> tuple[tuple[Order, ...], ...]:
+        """`candidates` of each name."""
+        known = self._candidates
+        return tuple([known[name] if name in known else self.candidates(name) for name in names])
+
+    def add_orders(self, root: str, orders: Iterable[Order]) -> None:
+        """Lets a root, besides in its own order, be had in these."""
+        known = self.orders.get(root)
+        if known is None:
+            known = self.orders[root] = {self.members[root].order: None}
+        known.update(dict.fromkeys(orders))
+        for name in self.names.get(root, (root,)):
+            self._candidates.pop(name, None)
 
     def root_order(self, name: str, order: Order) -> Order:
         """The order of the root where the value of this name lies in `order`; () is that of the name itself."""
@@ -141,6 +153,20 @@ class ReachableOrders:
     """By place in `values.nodes`. All values of other nodes have one order only."""
     omitted: tuple[str, ...]
     """What was left out, in words."""
+    given: Mapping[str, Collection[Order]] = field(default_factory=dict[str, Collection[Order]])
+    """By name of a value, the orders that it was said to have at least."""
+
+
+class GivenOrders(NamedTuple):
+    """Orders that values have at least, and nodes whose options for these are known and ask for no others."""
+
+    orders: Mapping[str, Collection[Order]]
+    """By name of a value."""
+    choices: Mapping[int, NodeChoices]
+    """By identity of the node."""
+
+
+_NOTHING_GIVEN = GivenOrders({}, {})
 
 
 class OrderPropagation:
@@ -160,10 +186,12 @@ class OrderPropagation:
         self._equal: dict[OfferedOptions, OfferedOptions] = {}
         self._same: dict[tuple[Order, ...], tuple[Order, ...]] = {(): ()}
 
-    def reachable(self, graph: Graph) -> ReachableOrders:
+    def reachable(self, graph: Graph, given: GivenOrders = _NOTHING_GIVEN) -> ReachableOrders:
         """The orders of the values of a graph, and the options of its nodes.
 
-        Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go.
+        Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go. With
+        orders that are given it is these, those that come from the Transposes, and all that follow from both. A node
+        whose options are known is come to only if one of its values gets an order that was not given.
         """
         values = Values(graph, self._same)
         nodes = values.nodes
@@ -171,14 +199,25 @@ class OrderPropagation:
         roots = {name: values.members[name].root for name in values.transposes}
         for number, node in enumerate(nodes):
             for name in (*node.inputs, *node.outputs):
-                if name:
-                    own = around.setdefault(roots.get(name, name), [])
-                    if not own or own[-1] != number:
-                        own.append(number)
+                root = roots.get(name, name)
+                own = around.get(root)
+                if own is None:
+                    around[root] = [number]
+                elif own[-1] != number:
+                    own.append(number)
         models: dict[int, tuple[NodeModel | None, int | None]] = {}
         found: dict[int, NodeChoices] = {}
         omitted: dict[str, None] = {}
+        for name, orders in given.orders.items():
+            if name in around and name not in roots:
+                values.add_orders(name, orders)
         waiting = {number for root in values.orders for number in around.get(root, ())}
+        if given.choices:
+            for number, node in enumerate(nodes):
+                choices = given.choices.get(id(node))
+                if choices is not None:
+                    found[number] = choices
+                    waiting.discard(number)
         if self.consumer.starters:
             waiting.update(n for n, node in enumerate(nodes) if self.consumer.starts_blocks(node))
         forward = True
@@ -200,7 +239,7 @@ class OrderPropagation:
                         for root in _brought(values, node, offered, omitted):
                             waiting.update(around.get(root, ()))
             forward = not forward
-        return ReachableOrders(values, found, tuple(omitted))
+        return ReachableOrders(values, found, tuple(omitted), given.orders)
 
     def _model(self, node: Node) -> tuple[NodeModel | None, int | None]:
         """The model of a node, and the number of those like it; None where it may look beyond the node itself."""
@@ -219,8 +258,7 @@ class OrderPropagation:
     def _offer(self, values: Values, node: Node, model: NodeModel | None, kind: int | None) -> OfferedOptions:
         if model is None:
             return self._shared(OfferedOptions((option_of(node, {}, {}),), (), (), False))
-        ins = tuple([values.candidates(name) for name in node.inputs])
-        outs = tuple([values.candidates(name) for name in node.outputs])
+        ins, outs = values.candidates_of(node.inputs), values.candidates_of(node.outputs)
         if kind is None:
             return _offered_options(node, model, ins, outs)
         key = kind, len(ins), *map(id, ins), *map(id, outs)
@@ -309,15 +347,13 @@ def _brought(values: Values, node: Node, offered: OfferedOptions, omitted: dict[
             name = names[number]
             if not name:
                 continue
-            member = values.members[name]
+            root = values.members[name].root
             wanted = values.root_order(name, order)
-            known = values.orders.get(member.root)
-            if known is None:
-                known = values.orders[member.root] = {identity(len(member.order)): None}
+            known = values.orders.get(root, ())
             if wanted in known:
                 continue
             if len(known) >= MOST_ORDERS:
-                omitted[f"orders of '{member.root}' beyond {MOST_ORDERS}"] = None
+                omitted[f"orders of '{root}' beyond {MOST_ORDERS}"] = None
                 continue
-            known[wanted] = None
-            yield member.root
+            values.add_orders(root, (wanted,))
+            yield root

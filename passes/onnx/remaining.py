@@ -35,12 +35,15 @@ def remaining_transposes(plan: Plan) -> list[Remaining]:
     moves = plan.moves
     if not moves:
         return unknown
-    makers = {name: node for node in plan.values.nodes for name in node.outputs if name}
+    moved = {move.root for move in moves}
+    members = plan.values.members
+    makers: dict[str, Node] = {}
     users: dict[str, list[tuple[Node, int]]] = {}
     for node in plan.values.nodes:
+        makers.update([(name, node) for name in node.outputs if name in moved])
         for number, name in enumerate(node.inputs):
-            if name:
-                users.setdefault(plan.values.member(name).root, []).append((node, number))
+            if name and (root := members[name].root) in moved:
+                users.setdefault(root, []).append((node, number))
     return [
         *unknown,
         *(_remaining(plan, move, makers.get(move.root), users.get(move.root, [])) for move in moves),

@@ -175,7 +175,11 @@ def _check_names(model: onnx.ModelProto) -> None:
         for number, value in enumerate(values):
             _check_name(value.name, f"{kind} {number} of the graph")
     # Nearly always all are sound, which one look at the texts of all nodes tells.
-    if bytes in map(type, [text for _, _, node in _all_nodes(model) for text in _texts(node)]):
+    texts: list[str] = []
+    for nodes in (graph.node, *(function.node for function in model.functions)):
+        for node in nodes:
+            texts += _texts(node)
+    if bytes in map(type, texts):
         for name, number, node in _all_nodes(model):
             for text in _texts(node):
                 _check_name(text, f"node {number} of {name}")

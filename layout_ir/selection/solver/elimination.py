@@ -74,6 +74,9 @@ class Elimination:
         self._known: dict[int, tuple[Table, NDArray[Any]]] = {}
         """By such a number the message and the best states, while there is room."""
         self._room = SEGMENT
+        self._filled: dict[tuple[object, ...], Table] = {}
+        """Tables of cost functions, by what fills them, while there is room."""
+        self._room_for_filled = CHUNK
         self._writers: dict[int, list[int]] = {}
         """Per slot, what its messages were made of."""
         self.done = bytearray(len(order.buckets))
@@ -156,7 +159,7 @@ class Elimination:
         scope = (firsts[0].variable, *firsts[0].rest)
         parts: list[Table] = []
         for k, number in enumerate(firsts[0].functions):
-            part = self.functions.tables([bucket.functions[k] for bucket in firsts])
+            part = self._tables([bucket.functions[k] for bucket in firsts])
             parts.append(_spread(part, self.functions.functions[number].scope, scope, shape))
         for k, slot in enumerate(firsts[0].slots):
             part = self._read([bucket.slots[k] for bucket in firsts])
@@ -177,6 +180,18 @@ class Elimination:
                 self._known[content] = low[row : row + 1], best[row : row + 1]
         numbers = [number for _, own in alike for number in own]
         self._send(numbers, [row for row, (_, own) in enumerate(alike) for _ in own], low, best)
+
+    def _tables(self, numbers: list[int]) -> Table:
+        """The tables of cost functions of one signature, stacked; they are not to be written to."""
+        functions = self.functions
+        key = (functions.functions[numbers[0]].signature, *map(functions.content, numbers))
+        found = self._filled.get(key)
+        if found is None:
+            found = functions.tables(numbers)
+            if found.size <= self._room_for_filled:
+                self._room_for_filled -= found.size
+                self._filled[key] = found
+        return found
 
     def _send(self, numbers: list[int], rows: list[int], low: Table, best: NDArray[Any]) -> None:
         """Ends the elimination of buckets whose messages, and the best states for them, are these rows of tables."""
@@ -287,11 +302,13 @@ def _sum_of_rows(messages: list[tuple[Table, int]]) -> Table:
 def _spread(part: Table, own: Scope, scope: Scope, shape: tuple[int, ...]) -> Table:
     """Stacked tables over `own` with their axes where `scope` has them, 1 where they have none."""
     place = [scope.index(v) for v in own]
-    order = sorted(range(len(own)), key=lambda k: place[k])
     sizes = [1] * len(shape)
     for k in place:
         sizes[k] = shape[k]
-    return part.transpose(0, *(k + 1 for k in order)).reshape(len(part), *sizes)
+    order = sorted(place)
+    if place != order:
+        part = part.transpose(0, *[place.index(k) + 1 for k in order])
+    return part.reshape(len(part), *sizes)
 
 
 def _added(parts: list[Table], shape: tuple[int, ...]) -> Table:

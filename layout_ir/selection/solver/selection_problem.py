@@ -136,13 +136,17 @@ def without_reorders(problem: Problem, value: int, keeps: Callable[[int, int], b
 
 def demands(problem: Problem, choices: Sequence[int]) -> list[tuple[int, frozenset[int]]]:
     """Per value, the format it is produced in and the formats that its uses need."""
-    result: list[tuple[int, frozenset[int]]] = []
-    for producer, uses in zip(problem.producers(), problem.uses(), strict=True):
-        op, position = producer
-        produced = problem.ops[op].choices[choices[op]].outs[position]
-        needed = frozenset(problem.ops[user].choices[choices[user]].ins[k] for user, k in uses)
-        result.append((produced, needed))
-    return result
+    produced = [-1] * len(problem.values)
+    needed: list[set[int]] = [set() for _ in problem.values]
+    for op, number in zip(problem.ops, choices, strict=True):
+        choice = op.choices[number]
+        for value, fmt in zip(op.operands, choice.ins, strict=True):
+            needed[value].add(fmt)
+        for value, fmt in zip(op.results, choice.outs, strict=True):
+            produced[value] = fmt
+    if -1 in produced:
+        raise ValueError(f"value {produced.index(-1)} has no producer")
+    return list(zip(produced, map(frozenset, needed), strict=True))
 
 
 def evaluate(problem: Problem, choices: Sequence[int]) -> int:

@@ -323,9 +323,9 @@ class Elementwise:
     def _ones(self, node: Node, number: int, order: Order) -> list[int]:
         """The dims of one element that input `number` needs, as axes of the tensor that has them."""
         shape = node.shape(number)
-        if not shape or all(extent == 1 for extent in shape):
+        lead = len(order) - len(shape or ())
+        if not shape or not lead or all(extent == 1 for extent in shape):
             return []
-        lead = len(order) - len(shape)
         first = next(k for k, d in enumerate(order) if d >= lead)
         return [k - first for k in range(first, len(order)) if order[k] < lead]
 

@@ -13,13 +13,13 @@ import pytest
 
 import layout_ir as li
 from layout_ir.passes.onnx import fixed_point, optimize_model
-from layout_ir.passes.onnx.fixed_point import is_fixed_point
+from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
 from layout_ir.passes.onnx.optimize_model import OptimizedModel
 from layout_ir.passes.onnx.order_selection import model_problem, option_cost
-from layout_ir.passes.onnx.reachable_orders import NodeChoices, ReachableOrders
+from layout_ir.passes.onnx.reachable_orders import NodeChoices, OrderPropagation, ReachableOrders
 from tests.passes.onnx.operators import CASES
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
 from tests.passes.onnx.random_models import random_model
@@ -115,6 +115,42 @@ def test_what_is_settled_has_no_choice_for_less(
         model = random_model(random, 8)[0]
         li.optimize_onnx(model if known else _with_named_extents(model, random), target)
     assert True in settled
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("known", [True, False], ids=["numbers", "names"])
+def test_the_orders_before_lead_to_all_that_can_be_reached(
+    monkeypatch: pytest.MonkeyPatch, target: str, known: bool
+):
+    same: list[int] = []
+
+    def compared(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
+        if now.given:
+            graph = now.values.graph
+            whole = OrderPropagation(plan.problem.consumer).reachable(graph)
+            for root, orders in whole.values.orders.items():
+                assert orders.keys() <= now.values.orders[root].keys()
+            for number, choices in whole.choices.items():
+                least: dict[object, int] = {}
+                for option in now.choices[number].offered.options:
+                    cost_of_it = option_cost(option)
+                    least[option[:2]] = min(cost_of_it, least.get(option[:2], cost_of_it))
+                assert all(least[option[:2]] <= option_cost(option) for option in choices.offered.options)
+            before = orders_before(plan, rewriter, graph)
+            assert before is not None
+            same.append(len(before.choices))
+        return is_fixed_point(plan, rewriter, cost, now)
+
+    monkeypatch.setattr(optimize_model, "is_fixed_point", compared)
+    random = Random(f"{target} {known} before")
+    for _ in range(3 * _RANDOM):
+        model = random_model(random, 8)[0]
+        li.optimize_onnx(model if known else _with_named_extents(model, random), target)
+    for case in CASES[:: 2 * len(TARGETS)] if known else ():
+        shapes = {k: given for k, given in enumerate(case.inputs) if isinstance(given, tuple)}
+        orders = {k: tuple(random.sample(range(len(shape)), len(shape))) for k, shape in shapes.items()}
+        li.optimize_onnx(case.model(orders, 5), target)
+    assert any(same)
 
 
 def _with_option(now: ReachableOrders, option: Callable[[Node, NodeOption], NodeOption]) -> ReachableOrders:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import onnx
 import onnx.helper as oh
 
-from layout_ir.passes.onnx.graph_output import GraphOutput, set_attribute, set_input
+from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter, set_attribute, set_input
+from layout_ir.passes.onnx.model_graph import graphs_of_model
+from tests.passes.onnx.optimized import model_of, value
 
 
 def _output() -> GraphOutput:
@@ -35,3 +37,13 @@ def test_attributes_and_inputs_are_replaced():
     set_input(node, 4, "d")
     assert list(node.input) == ["x", "c", "b", "", "d"]
     assert {a.name: a.i for a in node.attribute} == {"axis": 3, "other": 2}
+
+
+def test_a_copy_of_a_node_is_on_the_tensors_that_it_has_now():
+    node = oh.make_node("Clip", ["x", "", "high"], ["y"], "name", doc_string="text")
+    model = model_of([node], [value("x", 2), value("high")], [value("y", 2)])
+    (graph,) = graphs_of_model(model, None, {}, {})
+    writer = NodeWriter(graph.nodes[0], _output(), ["z", "", "high"], ["y_moved"], lambda number, axes: None)
+    wanted = oh.make_node("Clip", ["z", "", "high"], ["y_moved"], "name", doc_string="text")
+    assert writer.copy() == wanted
+    assert model.graph.node[0] == node

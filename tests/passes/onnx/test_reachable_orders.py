@@ -15,7 +15,12 @@ from layout_ir.certificate.checking import verify
 from layout_ir.passes.onnx.consumers import consumer_named
 from layout_ir.passes.onnx.model_graph import Graph, Node, graphs_of_model
 from layout_ir.passes.onnx.node_models.node_option import NodeModel
-from layout_ir.passes.onnx.reachable_orders import OfferedOptions, OrderPropagation, ReachableOrders
+from layout_ir.passes.onnx.reachable_orders import (
+    GivenOrders,
+    OfferedOptions,
+    OrderPropagation,
+    ReachableOrders,
+)
 from tests.passes.onnx.operators import CASES
 from tests.passes.onnx.optimized import check_optimized, model_of, transpose, value
 from tests.passes.onnx.random_models import random_model
@@ -65,6 +70,41 @@ def test_a_node_of_which_another_one_differs_in_a_constant_has_options_of_its_ow
     reached = OrderPropagation(consumer_named("onnx")).reachable(_graph(model))
     options = {c.node.outputs[0]: len(c.offered.options) for c in reached.choices.values()}
     assert options["y_known"] > 1 == options["y_axes"]
+
+
+def _chain() -> Graph:
+    """A Transpose, and two elementwise operators behind it."""
+    nodes = [
+        transpose("x", "a", 1, 0),
+        oh.make_node("Relu", ["a"], ["b"]),
+        oh.make_node("Tanh", ["b"], ["y"]),
+    ]
+    return _graph(model_of(nodes, [value("x", 2, 3)], [value("y", 3, 2)]))
+
+
+def test_orders_that_are_given_reach_what_follows_from_them():
+    graph, propagation = _chain(), OrderPropagation(consumer_named("onnx"))
+    whole = propagation.reachable(graph)
+    given = GivenOrders({name: [(0, 1), (1, 0)] for name in ("a", "b", "no value")}, {})
+    found = propagation.reachable(graph, given)
+    assert found.values.orders == whole.values.orders and found.choices == whole.choices
+    assert found.given == given.orders and not whole.given
+
+
+def test_negative_a_node_whose_options_are_known_is_not_asked_again():
+    graph, propagation = _chain(), OrderPropagation(consumer_named("onnx"))
+    choices = propagation.reachable(graph).choices
+    relu = next(c for c in choices.values() if c.node.op_type == "Relu")
+    known = relu._replace(offered=relu.offered._replace(options=relu.offered.options[:1]))
+    orders = {name: [(0, 1), (1, 0)] for name in ("b", "x", "y")}
+    found = propagation.reachable(graph, GivenOrders(orders, {id(relu.node): known}))
+    assert known in found.choices.values()
+    # An order that was not given wakes it.
+    woken = propagation.reachable(graph, GivenOrders({}, {id(relu.node): known}))
+    assert known in woken.choices.values()
+    tanh = next(c for c in choices.values() if c.node.op_type == "Tanh")
+    woken = propagation.reachable(graph, GivenOrders({"y": [(1, 0)]}, {id(relu.node): known}))
+    assert woken.choices == choices and tanh in woken.choices.values()
 
 
 def _offered(model: onnx.ModelProto, target: str) -> dict[str, OfferedOptions]:

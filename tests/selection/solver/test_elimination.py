@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -86,6 +86,31 @@ def test_what_repeats_is_computed_once(segment: int, monkeypatch: pytest.MonkeyP
         assert _solve(_repeated(problem, 5), 1 << 20) == (5 * once[0], 5 * once[1])
         # With little room, only those that come together are known to be alike.
         assert sum(entries) == size if segment > 1 else size <= sum(entries) <= 5 * size
+
+
+@pytest.mark.parametrize("room", [0, 1 << 20])
+def test_tables_of_the_same_cost_functions_are_filled_once(room: int, monkeypatch: pytest.MonkeyPatch):
+    filled: list[tuple[object, ...]] = []
+    tables = CostFunctions.tables
+
+    def counted(functions: CostFunctions, numbers: Sequence[int]) -> Table:
+        if functions.functions[numbers[0]].scope:
+            signature = functions.functions[numbers[0]].signature
+            filled.append((signature, *map(functions.content, numbers)))
+        return tables(functions, numbers)
+
+    monkeypatch.setattr(CostFunctions, "tables", counted)
+    monkeypatch.setattr(elimination_module, "CHUNK", room)
+    rng = random.Random(13)
+    again = 0
+    for _ in range(50):
+        # Each in a bucket of its own.
+        problem = _repeated(random_problem(rng, 3, 4), 2)
+        filled.clear()
+        monkeypatch.setattr(elimination_module, "SEGMENT", 1)
+        assert _solve(problem, 1 << 20) == (brute_force(problem),) * 2
+        again += len(filled) - len(set(filled))
+    assert (again > 0) == (room == 0)
 
 
 def test_negative_what_differs_in_a_cost_is_not_taken_for_the_same():
