@@ -73,6 +73,18 @@ def test_negative_iterations_that_are_apart_or_larger_than_the_cache_prefetch_no
     assert prefetching(Step((TableLoop((0, 4096), (0, 64)),), 0, 0, Copy(4096)), WIDE).prefetch is None
 
 
+def test_an_iteration_prefetches_where_l2_holds_two_of_them_and_what_one_writes():
+    for size, streaming in ((WIDE.l2 // 3, False), (WIDE.l2 // 2, True)):
+        copy = Copy(size, streaming=streaming)
+        assert prefetching(Step((Loop(8, size, size),), 0, 0, copy), WIDE).prefetch == 0
+
+
+def test_negative_what_l2_does_not_hold_so_is_not_prefetched():
+    for size, streaming in ((WIDE.l2 // 3 + 1, False), (WIDE.l2 // 2 + 1, True)):
+        copy = Copy(size, streaming=streaming)
+        assert prefetching(Step((Loop(8, size, size),), 0, 0, copy), WIDE).prefetch is None
+
+
 def test_negative_half_bytes_are_not_prefetched():
     pair = ElementPair.of(Conversion("f32", "i8"))
     packed = ElementPair.of(Conversion("i4", "f32"))
