@@ -146,14 +146,16 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         line *= 1 + _UNFOLLOWED
     # Each line that is read brings its neighbour, and the other side has as many.
     again = line if 4 * LINE * read.jumps > limit else 0.0
-    writing = _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=step.kernel.streaming)
+    waiting = (
+        _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=step.kernel.streaming) * lines_written
+    )
     if volume > limit and prefetched and step.prefetch is None:  # which would ask for the source as it lies
         # Loads and stores wait at the same time.
-        writing = max(writing, profile.prefetched_jump_ns * _unfollowed(reads, machine))
+        waiting = max(waiting, profile.prefetched_jump_ns * _unfollowed(reads, machine) * lines_read)
     return (
         line * (lines_read + lines_written) / 2
         + _read_cost(read, machine, again, prefetched=prefetched) * lines_read
-        + writing * lines_written
+        + waiting
     )
 
 
@@ -243,11 +245,12 @@ def _scattered(jumps: int) -> float:
 def _unfollowed(walk: Walk, machine: Machine) -> float:
     """Of what a line costs more that is read from one of 64 rows by turns, what it costs on this walk.
 
-    Nothing where the processor follows the rows. Measured on Zen 3, which follows 16: 128 rows cost half as much again.
+    Nothing where the processor follows the rows, or half a page of each. Measured on Zen 3, which follows 16: 128 rows
+    cost half as much again.
     """
     sequences = machine.profile.sequences
     rows = _side(walk, sequences, machine, held=False, total=True)
-    if rows.jumps <= sequences or rows.piece >= PAGE:
+    if rows.jumps <= sequences or rows.piece >= PAGE // 2:
         return 0.0
     return min(log(rows.jumps / sequences) / log(max(_SCATTERED / sequences, 2)), 1.5)
 
