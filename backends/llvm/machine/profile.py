@@ -150,7 +150,7 @@ def _of_zen3(profile: MachineProfile, l2: int, l3: int) -> MachineProfile:
         profile,
         streaming_volume=alone,
         streaming_volume_few=few,
-        streaming_volume_converting=alone,
+        streaming_volume_converting=2 * alone // 3,
         cached_ns=2.6,
         streamed_ns=3.2,
         memory_ns=7.5,
