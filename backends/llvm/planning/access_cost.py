@@ -149,7 +149,8 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     waiting = (
         _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=step.kernel.streaming) * lines_written
     )
-    if volume > limit and prefetched and step.prefetch is None:  # which would ask for the source as it lies
+    in_memory = volume > max(limit, machine.l3 // 2)  # below, the last level has part of the source
+    if in_memory and prefetched and step.prefetch is None:  # which would ask for the source as it lies
         # Loads and stores wait at the same time.
         waiting = max(waiting, profile.prefetched_jump_ns * _unfollowed(reads, machine) * lines_read)
     return (
