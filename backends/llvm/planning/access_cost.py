@@ -47,6 +47,9 @@ PAGE = 4096
 _WRITES_IN_FLIGHT, _READS_IN_FLIGHT = 64, 32
 """Lines that are on their way at a time: so many must find a place, even where none is asked for again."""
 
+_SCATTERED = 64
+"""Places that are far too many to be followed: prices of a profile for what jumps are those of so many."""
+
 _READS = 0.5
 """Of what a conflict costs a write, what it costs a read of whole lines: only what was prefetched is lost."""
 
@@ -136,24 +139,31 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     lines_read = _volume(reads) / LINE / _overlap(work.kernel)
     # What is streamed twice goes to memory twice.
     lines_written = _volume(writes) / LINE / (1 if step.kernel.streaming else _overlap(step.kernel))
-    prefetched = _prefetches(step, work.kernel)
-    jumping_reads = not prefetched and read.jumps > profile.sequences and read.piece < PAGE
+    prefetched = _prefetches(step, work.kernel, read, machine)
+    jumping_reads = read.jumps > profile.sequences and read.piece < PAGE
     jumping_writes = not step.kernel.streaming and _followed_side(writes, machine).piece < PAGE
-    if volume > limit and (jumping_reads or jumping_writes):
+    if volume > limit and (jumping_writes or (jumping_reads and not prefetched)):
         line *= 1 + _UNFOLLOWED
     # Each line that is read brings its neighbour, and the other side has as many.
     again = line if 4 * LINE * read.jumps > limit else 0.0
+    waiting = (
+        _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=step.kernel.streaming) * lines_written
+    )
+    in_memory = volume > max(limit, machine.l3 // 2)  # below, the last level has part of the source
+    if in_memory and prefetched and step.prefetch is None:  # which would ask for the source as it lies
+        # Loads and stores wait at the same time.
+        waiting = max(waiting, profile.prefetched_jump_ns * _unfollowed(reads, machine) * lines_read)
     return (
         line * (lines_read + lines_written) / 2
         + _read_cost(read, machine, again, prefetched=prefetched) * lines_read
-        + _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=step.kernel.streaming) * lines_written
+        + waiting
     )
 
 
 def _read_cost(side: Side, machine: Machine, again: float, *, prefetched: bool) -> float:
     """Nanoseconds per line that is read, beside the line itself. What is prefetched comes in time, but of lines that
     are read in parts only once; `again` is what such a line costs for each of its further parts."""
-    cost = _jump_cost(side, machine, _READS_IN_FLIGHT, 0.0)
+    cost = _jump_cost(side, machine, _READS_IN_FLIGHT, machine.profile.cached_ns)
     if side.piece < LINE:
         followed = prefetched or side.stride <= _FOLLOWED_STRIDE
         return cost * (_FOLLOWED if followed else 1) + again * (LINE / side.piece - 1)
@@ -175,9 +185,21 @@ def _streams_interval(kernel: Staged) -> bool:
     return kernel.streaming and kernel.rows == 1 and not kernel.then
 
 
-def _prefetches(step: Step, kernel: Kernel) -> bool:
-    """Whether the source is asked for in time, wherever it lies."""
-    return step.prefetch is not None or (isinstance(kernel, Tile) and bool(kernel.prefetch_distance))
+def _prefetches(step: Step, kernel: Kernel, read: Side, machine: Machine) -> bool:
+    """Whether the source, read as `read`, is asked for in time, wherever it lies, and still there when it is read.
+
+    What a tile asks for along its rows has its turn after as many pieces of all the other rows, which L2 must hold
+    meanwhile, beside what is written. Measured on Zen 3 with 512 KiB of L2, f32, 256 bytes ahead: 1008 x 512 along 16
+    rows 44 GB/s, down all of them 29, without prefetches 26; 130 x 4096, whose rows have 4 sets of L2, 20, 14 and 13.
+    """
+    if step.prefetch is not None:
+        return True
+    if not isinstance(kernel, Tile) or not kernel.prefetch_distance:
+        return False
+    distance = index(kernel.prefetch_distance)
+    if distance >= index(kernel.rows.stride):
+        return True
+    return 4 * distance * read.jumps <= machine.l2 and read.jumps <= 2 * _held(read.stride, machine.ways[1])
 
 
 def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, streams: bool = False) -> float:
@@ -189,6 +211,7 @@ def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, str
     cost = _JUMP * profile.cached_ns + l1 * profile.l1_conflict_ns * (_STREAMED_CONFLICT if streams else 1)
     if streams:
         cost += profile.streamed_jump_ns * _scattered(side.jumps)
+        cost += profile.streamed_conflict_ns * _crowded(side, machine.ways[0][0])
         if l1 and side.jumps > _held(side.stride, machine.ways[1]):
             cost += profile.l1_conflict_ns
     else:
@@ -220,6 +243,30 @@ def _scattered(jumps: int) -> float:
     return min(max(share, 0.0), 1.0)
 
 
+def _unfollowed(walk: Walk, machine: Machine) -> float:
+    """Of what a line costs more that is read from one of 64 rows by turns, what it costs on this walk.
+
+    Nothing where the processor follows the rows, or half a page of each. Measured on Zen 3, which follows 16: 128 rows
+    cost half as much again.
+    """
+    sequences = machine.profile.sequences
+    rows = _side(walk, sequences, machine, held=False, total=True)
+    if rows.jumps <= sequences or rows.piece >= PAGE // 2:
+        return 0.0
+    return min(log(rows.jumps / sequences) / log(max(_SCATTERED / sequences, 2)), 1.5)
+
+
+def _crowded(side: Side, way: int) -> float:
+    """Of what a line costs more that is streamed to 64 places of one set of L1, what it costs with those of `side`.
+
+    Measured on Zen 3, ns per line more than behind the one before: 2, 4, 8, 16, 32 and 64 places in one set 0.6, 1.6,
+    4.8, 5.2, 6.3 and 8.3; 64 places in 2, 4, 8 and 16 sets 10.7, 6.3, 2.9 and 0.
+    """
+    sets = way // max(gcd(side.stride, way), LINE)
+    share = log(min(side.jumps, _WRITES_IN_FLIGHT) / sets / 2) / log(_WRITES_IN_FLIGHT / 2)
+    return min(max(share, 0.0), 1.0)
+
+
 def without_idle_prefetches(step: Step, pair: ElementPair, machine: Machine) -> Step:
     """`step`, without prefetches of its next iteration where they only cost time, by the profile.
 
@@ -232,7 +279,7 @@ def without_idle_prefetches(step: Step, pair: ElementPair, machine: Machine) -> 
     width = kernel.width if pair.conversion is None else pair.src
     if index(kernel.block("cols")) * width >= LINE:
         return step
-    read = _followed_side(_walks(step, pair)[0], machine)
+    read = _side(_walks(step, pair)[0], machine.profile.sequences, machine, held=False, total=True)
     return replace(step, prefetch=None) if read.jumps == 1 or read.piece >= PAGE else step
 
 
@@ -247,14 +294,17 @@ def _held(stride: int, ways: tuple[int, int]) -> int:
 
 def _followed_side(walk: Walk, machine: Machine) -> Side:
     """The pieces of a walk whose sequences the processor follows, wherever they lie: those that are read, of which the
-    parts of a line that few places have by turns are asked for at once."""
+    parts of a line that few places have by turns are asked for at once, or half as many where they overfill their sets
+    of L1. Measured on Zen 3, f32 from blocks of 8 channels to nhwc, GB/s of half lines by turns and of 256 bytes: from
+    32 places in two sets 29 and 43, from 16 places in one set 17 and 8 (in memory, the former streamed)."""
     return _side(walk, max(machine.profile.sequences, _READ_AT_ONCE), machine, held=False)
 
 
-def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True) -> Side:
+def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True, total: bool = False) -> Side:
     """The pieces of a walk; up to `sequences` that grow side by side are as good as one, if L1 holds their lines.
 
-    Those that have grown until they meet are one piece. Not `held`: wherever their lines lie.
+    Those that have grown until they meet are one piece. Not `held`: wherever lines that are read whole lie. `total`:
+    so many at all levels of the walk together, rather than at each.
     """
     piece, at = 1, 0
     beside: Walk = []  # loops over the sequences that have grown side by side
@@ -278,7 +328,15 @@ def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True) ->
                 )  # places in lines beside each other are one sequence
                 jumping.append(walk[at])
             at += 1
-        if at == len(walk) or apart > (min(sequences, _held(stride, machine.ways[0])) if held else sequences):
+        if total:
+            for count, step in beside:
+                stride, jumps, apart = gcd(stride, step), jumps * count, apart * count
+        in_sets, most = _held(stride, machine.ways[0]), sequences
+        if held:
+            most = min(sequences, in_sets)
+        elif piece < LINE:
+            most = min(sequences, max(sequences // 2, in_sets))
+        if at == len(walk) or apart > most:
             return Side(piece, stride, jumps)
         beside += jumping
 

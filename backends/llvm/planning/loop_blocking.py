@@ -25,6 +25,12 @@ _WRITTEN = (8 * LINE, 16 * LINE, 64 * LINE)
 """Bytes of a block that are written one behind the other: several sizes are tried."""
 
 
+_ROWS, _ROW_BYTES = 16, 2048
+"""Rows that processors follow, and bytes of each that a block of a conversion reads. Measured on Zen 3, f32 nchw to
+nhwc s8, 64 channels of 56 x 56, 42 MiB: 64 rows at a time, streamed, 6.1 GB/s; 16 rows at a time with 256, 512, 1024
+and 2048 bytes of each 7.3, 8.5, 8.2 and 9.4."""
+
+
 def other_orders(step: Step, pair: ElementPair) -> Iterator[list[Step]]:
     """Steps, each list of which does what `step` does, whose sizes are all known, in another order."""
     if not all(isinstance(loop, Loop) for loop in step.loops):
@@ -123,6 +129,12 @@ def _orders_of_tiles(step: Step, tile: Tile, pair: ElementPair) -> Iterator[list
             yield [
                 replace(finished(step, step.loops, replace(tile, schedule=schedule)), prefetch=step.prefetch)
             ]
+    if pair.conversion is not None and not pair.exactly_once and high.size > _ROWS and high.size % _ROWS == 0:
+        # Lines become whole block by block, in the first cache, while few rows of the source are read at a time.
+        block = Blocking("cols", max(_ROW_BYTES // pair.src, wide.size))
+        if block.size < cols.count:
+            part = replace(tile, schedule=(block, Blocking("rows", _ROWS), wide))
+            yield [finished(replace(step, prefetch=None), step.loops, part)]
     loops = [loop for loop in step.loops if isinstance(loop, Loop)]
     in_source_order = sorted(loops, key=lambda loop: -abs(loop.src))
     if in_source_order != loops:

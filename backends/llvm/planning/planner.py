@@ -200,7 +200,8 @@ def _streamed_in_best_order(
 ) -> list[Step]:
     """`steps`, which bypass the caches, each in the order of its lines that the profile makes clearly the best."""
     plain = [without_idle_prefetches(step, pair, machine) for step in steps]
-    if pair.conversion is not None or not machine.profile.streamed_jump_ns:
+    profile = machine.profile
+    if pair.conversion is not None or not (profile.streamed_jump_ns or profile.streamed_conflict_ns):
         return plain
     return [
         part

@@ -30,10 +30,11 @@ from layout_ir.backends.llvm.machine.machine import LINE, Machine, detected, pro
 from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan, streams
+from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.backends.llvm.runtime.timing import Limits, race
-from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Step
+from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Plan, Staged, Step
 from layout_ir.elements.quantization import Conversion
 
 SECONDS = 2.5
@@ -45,6 +46,10 @@ _LARGEST = 192 << 20
 _TOUCHING = 0.2
 """Of the time there is, what may pass until memory is ours: a page that nobody has had takes the longer, the more
 layers of virtual machines have to find one. Volumes that do not fit into what there is then are left out."""
+
+_CROSSING = 0.6
+"""Of the time there is, what finding the volumes may take from which on streamed stores win. Where others compute on
+the same CPU it took all of it, and every price stayed built in."""
 
 _PARTS = 16
 """Parts in which it is taken."""
@@ -66,6 +71,9 @@ _SHARE = 0.08
 _PIECES = 64
 """Lines that are written side by side where conflicts are measured."""
 
+_FEW_ROWS = 16
+"""Rows that are read side by side where few are: a tile has as many."""
+
 _BELIEVED = 8.0
 """By what factor a price may differ from the built-in one; beyond that something else was measured."""
 
@@ -80,6 +88,10 @@ _LOSS = 1.2
 
 _DISTURBED = 1.5
 """By what factor lines that meet no conflict may take longer than those of a plain copy."""
+
+_FARTHER = 0.85
+"""Of the time with the usual prefetch distance, what another one may take to be preferred: on Zen 3, where all of them
+are alike, 128 and 1024 bytes both seemed 5 % faster at times, and 1024 is a fifth slower in the last level."""
 
 _AHEAD = 1.1
 """How much faster streamed stores must be to win: while others use the last level too, they seem faster than they are
@@ -106,6 +118,7 @@ class _Measurement:
     def __init__(self, machine: Machine, seconds: float) -> None:
         start = perf_counter()
         self.machine, self.deadline, self.patience = machine, start + seconds, _SHARE * max(seconds, 0.0)
+        self.crossed = start + _CROSSING * seconds
         largest = max(min(3 * machine.l3 // 2, _LARGEST), 8 * machine.l2)
         sizes = (
             2 * largest // 3 + _SPARE,
@@ -124,7 +137,7 @@ class _Measurement:
         )
         parts: Sequence[Callable[[MachineProfile], MachineProfile]] = (
             self._streaming_volumes, self._lines, self._conflicts, self._scattered_streams, self._sequences,
-            self._dispatch, self._wake, self._prefetch_gain, self._prefetch_distance,
+            self._prefetch_gain, self._prefetched_jumps, self._prefetch_distance, self._dispatch, self._wake,
         )  # fmt: skip
         for part in parts:
             if perf_counter() < self.deadline:
@@ -186,7 +199,7 @@ class _Measurement:
         # Of the volumes, the largest at which they lose, and the smallest at which they win, from which on they do.
         low, high = -1, len(self.volumes) - 1
         while high - low > 1:
-            if perf_counter() > self.deadline:
+            if perf_counter() > self.crossed:
                 return built_in
             middle = (low + high) // 2
             plans = [plan(self.volumes[middle], stream) for stream in (False, True)]
@@ -219,16 +232,24 @@ class _Measurement:
         )
 
     def _scattered_streams(self, profile: MachineProfile) -> MachineProfile:
-        """What lines cost more that are streamed to places a page apart by turns, than to one place after the other."""
+        """What lines cost more that are streamed to many places by turns, than to one place after the other; and what
+        more than that where these places share a set of L1."""
         if not self.machine.streams:
             return profile
-        (stride, _), _ = self.machine.ways
-        plans = [_scattered_lines(self._beyond_l2() // 2, stride, k, streaming=True) for k in (1, _PIECES)]
-        one, many = (
+        (way, _), _ = self.machine.ways
+        plans = [
+            _scattered_lines(self._beyond_l2() // 2, stride, number, streaming=True)
+            for stride, number in ((way, 1), (way + LINE, _PIECES), (way, _PIECES))
+        ]
+        one, apart, shared = (
             1e9 * time / (index(plan.dst_bytes) / LINE)
             for plan, time in zip(plans, self._seconds(plans, 2 * _ROUNDS), strict=True)
         )
-        return replace(profile, streamed_jump_ns=round(min(max(many - one, 0.0), profile.memory_ns), 3))
+        jump, conflict = (
+            round(min(max(more, 0.0), profile.memory_ns), 3)
+            for more in (apart - one, shared - max(apart, one))
+        )
+        return replace(profile, streamed_jump_ns=jump, streamed_conflict_ns=conflict)
 
     def _sequences(self, profile: MachineProfile) -> MachineProfile:
         volume = self._beyond_l2()
@@ -246,7 +267,7 @@ class _Measurement:
         """Of blocks of eight channels: the time without prefetches of the next block, over that with them."""
         image = 64 * 56 * 56 * 4
         layouts = [
-            Format.of(tag).bind((max(self._beyond_l2() // image, 1), 64, 56, 56))
+            Format.of(tag).bind((max(self.volumes[-1] // (2 * image), 1), 64, 56, 56))
             for tag in ("nchw", "nChw8c")
         ]
         built_in = replace(self.machine, measured=replace(profile, prefetch_gain=1.0))
@@ -256,6 +277,19 @@ class _Measurement:
             return profile
         with_them, without_them = self._seconds([plan, without], 2 * _ROUNDS)
         return replace(profile, prefetch_gain=round(_believed(without_them / with_them, 1.0), 3))
+
+    def _prefetched_jumps(self, profile: MachineProfile) -> MachineProfile:
+        """Of blocks that are read from rows by turns: what lines of many rows cost more than those of few."""
+        if not self.machine.streams:
+            return profile
+        plans = [
+            _rows_by_turns(self.volumes[-1] // 2, number, self.machine) for number in (_FEW_ROWS, _PIECES)
+        ]
+        few, many = (
+            1e9 * time / (index(plan.dst_bytes) / LINE)
+            for plan, time in zip(plans, self._seconds(plans, 2 * _ROUNDS), strict=True)
+        )
+        return replace(profile, prefetched_jump_ns=round(min(max(many - few, 0.0), profile.memory_ns), 3))
 
     def _prefetch_distance(self, profile: MachineProfile) -> MachineProfile:
         distances = 256, 128, 512, 1024
@@ -270,14 +304,14 @@ class _Measurement:
             return profile
         times = self._seconds(plans, 2 * _ROUNDS)
         best = min(range(len(times)), key=times.__getitem__)
-        chosen = distances[best] if times[best] < 0.95 * times[0] else profile.prefetch_distance
+        chosen = distances[best] if times[best] < _FARTHER * times[0] else profile.prefetch_distance
         return replace(profile, prefetch_distance=chosen)
 
     def _dispatch(self, profile: MachineProfile) -> MachineProfile:
         """From which volume on two threads are faster than one; the built-in one where there is no second CPU."""
         if thread_pool.available(2) < 2:
             return profile
-        x, y = (int(buffer.ctypes.data) for buffer in self.buffers)
+        x, y = self.buffers  # not their addresses, with which a call takes 3 us more than the copy
         for shift in range(14, 18):
             plan = _copy(1 << shift, streaming=False)
             calls = {str(threads): partial(load(plan, self.machine, threads), x, y) for threads in (1, 2)}
@@ -366,6 +400,20 @@ def _by_turns(size: int, number: int) -> Plan:
     apart = -(-lines * LINE // 4096) * 4096 + 3 * LINE
     turns = Loop(lines, LINE, number * LINE)
     return _plan(number * apart, Step((turns,), 0, 0, Copy(LINE, Loop(number, apart, LINE))))
+
+
+def _rows_by_turns(size: int, number: int, machine: Machine) -> Plan:
+    """Blocks of two lines of each of `number` rows, transposed to a buffer that is streamed; the next is prefetched."""
+    row, columns = 16640, 2 * LINE // 4  # rows begin in sets of their own
+    tile = move_tile(Loop(number, row, 4), Axis(columns, 4 * number), 4, machine)
+    tile = replace(tile, prefetch_distance=2 * LINE)
+    staged = Staged(4 * columns * number, (Step((), 0, 0, tile, -1),), streaming=True)
+    image, blocks = number * row, row // (2 * LINE)
+    images = max(size // image, 1)
+    loops = tuple(
+        x for x in (Loop(images, image, image), Loop(blocks, 2 * LINE, 2 * LINE * number)) if x.count > 1
+    )
+    return Plan(4, images * image, images * image, (Step(loops, 0, 0, staged),))
 
 
 def _plan(size: int, step: Step) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from random import Random
 
@@ -76,6 +76,24 @@ def test_scattered_lines_past_the_caches_cost_what_the_profile_says():
     assert 0 < _cost(more, machine=later) - _cost(more) < _cost(many, machine=later) - _cost(many)
 
 
+CROWDED = replace(WIDE, measured=replace(WIDE.profile, streamed_conflict_ns=8.0))
+
+
+def test_lines_past_the_caches_to_places_of_one_set_cost_what_the_profile_says():
+    def more(number: int, stride: int) -> float:
+        step = _lines(number, stride, streaming=True)
+        return _cost(step, machine=CROWDED) - _cost(step)
+
+    assert more(64, 4096) == pytest.approx(8.0 * 16384)
+    assert more(64, 4096) == more(256, 4096) > more(16, 4096) > more(8, 4096) > 0
+    assert more(64, 4096) > more(64, 1024) > more(64, 512) > 0
+
+
+def test_negative_places_in_sets_of_their_own_cost_nothing_past_the_caches_nor_do_two_in_one():
+    for step in (_lines(64, 4160, streaming=True), _lines(2, 4096, streaming=True), _lines(64, 4096)):
+        assert _cost(step, machine=CROWDED) == _cost(step)
+
+
 def test_negative_what_scattered_stores_cost_is_nothing_through_the_caches():
     later = replace(WIDE, measured=replace(WIDE.profile, streamed_jump_ns=2.0))
     assert _cost(_lines(64, 4160), machine=later) == _cost(_lines(64, 4160))
@@ -104,6 +122,61 @@ def test_negative_prefetches_stay_where_they_gain_or_nobody_else_follows():
     assert without_idle_prefetches(short, PAIR, IDLE).prefetch == 0
     whole = replace(_small_tiles(8), kernel=Copy(4096, Loop(24, 4096, 4096)))
     assert without_idle_prefetches(whole, PAIR, IDLE).prefetch == 0
+
+
+def _blocks(rows: int, *, prefetch: int | None = None, distance: int = 128) -> Step:
+    """Blocks of two lines of each of `rows` rows of 16640 bytes, in tiles over a buffer that is streamed."""
+    blocks = Blocking("rows", 16), Blocking("cols", 16)
+    tile = Tile(4, Axis(rows, 16640), Axis(32, 4 * rows), blocks, square=True, prefetch_distance=distance)
+    staged = Staged(128 * rows, (Step((), 0, 0, tile, -1),), streaming=True)
+    loops = Loop(1024 // rows, rows * 16640, rows * 16640), Loop(130, 128, 128 * rows)
+    return Step(loops, 0, 0, staged, prefetch=prefetch)
+
+
+SLOW_JUMPS = replace(WIDE, measured=replace(WIDE.profile, prefetched_jump_ns=5.0, sequences=16))
+FREE_JUMPS = replace(WIDE, measured=replace(WIDE.profile, prefetched_jump_ns=0.0, sequences=16))
+
+
+def test_more_rows_than_are_followed_cost_in_memory_though_they_are_prefetched():
+    def more(step: Step) -> float:
+        return _cost(step, volume=64 << 20, machine=SLOW_JUMPS) - _cost(
+            step, volume=64 << 20, machine=FREE_JUMPS
+        )
+
+    assert 0 < more(_blocks(32)) < more(_blocks(64)) < more(_blocks(128)) == more(_blocks(512))
+
+
+def test_negative_rows_that_are_followed_cost_nothing_nor_any_that_the_caches_hold_or_that_are_read_as_they_lie():
+    for step, volume in (
+        (_blocks(16), 64 << 20),
+        (_blocks(64), 4 << 20),
+        (_blocks(64, prefetch=0), 64 << 20),
+        (_blocks(64, distance=0), 64 << 20),
+    ):
+        assert _cost(step, volume=volume, machine=SLOW_JUMPS) == _cost(
+            step, volume=volume, machine=FREE_JUMPS
+        )
+
+
+def _gain(rows: int, row: int, *, first: str = "cols", machine: Machine = WIDE) -> float:
+    """What prefetches 256 bytes ahead save a transposition down all of its rows, or along 16 of them at a time."""
+    schedule = Blocking(first, 16), Blocking("cols" if first == "rows" else "rows", 16)
+
+    def tiles(distance: int) -> float:
+        tile = Tile(4, Axis(rows, row), Axis(512, 4160), schedule, square=True, prefetch_distance=distance)
+        return _cost(Step((), 0, 0, tile), machine=machine)
+
+    return tiles(0) - tiles(256)
+
+
+def test_prefetches_along_few_rows_are_in_time():
+    assert _gain(256, 2112) > 0
+    assert _gain(1008, 2112) > 0
+
+
+def test_negative_prefetches_along_more_rows_than_l2_holds_come_for_nothing():
+    assert _gain(1008, 2112, machine=replace(WIDE, l2=512 << 10)) == 0  # too many bytes
+    assert _gain(256, 16384) == 0  # too many lines for the sets that such a stride reaches
 
 
 def test_a_buffer_pays_only_where_it_avoids_conflicts():
@@ -147,6 +220,14 @@ def test_negative_few_places_are_read_as_one_wherever_they_lie():
     assert _cost(_half_lines(8, 4096, reads=True)) == _cost(_half_lines(8, 4160, reads=True))
 
 
+def test_parts_of_lines_in_more_places_than_their_sets_hold_are_read_twice():
+    assert _cost(_half_lines(32, 4096, reads=True)) > 1.2 * _cost(_half_lines(32, 4160, reads=True))
+
+
+def test_negative_half_as_many_places_are_read_at_once_whatever_their_sets_hold():
+    assert _cost(_half_lines(16, 4096, reads=True)) == _cost(_half_lines(16, 4160, reads=True))
+
+
 def test_rows_of_a_tile_that_meet_are_one_piece():
     def rows(stride: int) -> Step:
         blocks = Blocking("rows", 16), Blocking("cols", 4)
@@ -187,10 +268,19 @@ def _random_machine(rng: Random) -> Machine:
     def price() -> float:
         return 10 ** rng.uniform(-3, 3)
 
-    profile = MachineProfile(
-        "made up", size(0, 24), size(0, 24), size(0, 24), price(), price(), price(), price(), price(), price(), price(),
-        price(), rng.randint(1, 64), rng.choice((0.8, 1.0, 1.2)), size(0, 14), size(0, 20), size(0, 24),
-    )  # fmt: skip
+    entries = {field.name: price() for field in fields(MachineProfile) if field.name.endswith("_ns")}
+    entries |= {name: size(0, 24) for name in ("streaming_volume", "streaming_volume_few", "wake_bytes")}
+    profile = MachineProfile.from_json(
+        entries
+        | {
+            "source": "made up",
+            "streaming_volume_converting": size(0, 24),
+            "sequences": rng.randint(1, 64),
+            "prefetch_gain": rng.choice((0.8, 1.0, 1.2)),
+            "prefetch_distance": size(0, 14),
+            "dispatch_bytes": size(0, 20),
+        }
+    )
     l1, l2 = 1 << rng.randint(12, 16), 1 << rng.randint(10, 14)
     return replace(
         host(),

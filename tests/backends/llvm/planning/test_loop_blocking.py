@@ -95,6 +95,32 @@ def test_columns_of_a_conversion_lie_apart_as_elements_of_the_source_do():
         assert sorted(places) == [2 * k for k in range(50)]
 
 
+def _converting(rows: int, cols: int, high: int) -> Step:
+    """f32 to s8, in tiles of `high` rows that read 16 bytes of each."""
+    blocks = Blocking("rows", high), Blocking("cols", 4)
+    return Step((), 0, 0, Tile(1, Axis(rows, 4 * cols), Axis(cols, rows), blocks))
+
+
+def test_a_conversion_of_many_rows_reads_few_at_a_time_in_blocks():
+    conversion = Conversion("f32", "i8")
+    pair, step = ElementPair.of(conversion), _converting(64, 1100, 64)
+    blocks = Blocking("cols", 512), Blocking("rows", 16), Blocking("cols", 4)
+    [[found]] = [
+        steps for steps in other_orders(step, pair)
+        if isinstance(steps[0].kernel, Tile) and steps[0].kernel.schedule == blocks
+    ]  # fmt: skip
+    plans = [replace(of_steps(x, width=1), conversion=conversion) for x in (step, found)]
+    check_plan(plans[1])
+    assert evaluate(plans[0]) == evaluate(plans[1])
+
+
+@pytest.mark.parametrize("rows, cols, high", [(16, 1100, 16), (64, 512, 64)])
+def test_negative_few_rows_or_columns_have_no_blocks(rows: int, cols: int, high: int):
+    pair = ElementPair.of(Conversion("f32", "i8"))
+    for [step] in other_orders(_converting(rows, cols, high), pair):
+        assert isinstance(step.kernel, Tile) and len(step.kernel.schedule) == 2
+
+
 def test_negative_what_has_one_order_or_tables_has_no_other():
     pair = ElementPair(4, 4)
     assert list(other_orders(Step((), 0, 0, Copy(4096, Loop(8, 4096, 4096))), pair)) == []

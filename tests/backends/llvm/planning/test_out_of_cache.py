@@ -8,7 +8,12 @@ from itertools import product
 import pytest
 
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
-from layout_ir.backends.llvm.planning.out_of_cache import copy_in_source_order, out_of_cache, prefetching
+from layout_ir.backends.llvm.planning.out_of_cache import (
+    copy_in_source_order,
+    out_of_cache,
+    prefetching,
+    streamed_tile,
+)
 from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Step, TableLoop, Tile, read_volume
 from layout_ir.dialects.kernel.plan_verifier import check_plan
@@ -73,6 +78,18 @@ def test_negative_iterations_that_are_apart_or_larger_than_the_cache_prefetch_no
     assert prefetching(Step((TableLoop((0, 4096), (0, 64)),), 0, 0, Copy(4096)), WIDE).prefetch is None
 
 
+def test_an_iteration_prefetches_where_l2_holds_two_of_them_and_what_one_writes():
+    for size, streaming in ((WIDE.l2 // 3, False), (WIDE.l2 // 2, True)):
+        copy = Copy(size, streaming=streaming)
+        assert prefetching(Step((Loop(8, size, size),), 0, 0, copy), WIDE).prefetch == 0
+
+
+def test_negative_what_l2_does_not_hold_so_is_not_prefetched():
+    for size, streaming in ((WIDE.l2 // 3 + 1, False), (WIDE.l2 // 2 + 1, True)):
+        copy = Copy(size, streaming=streaming)
+        assert prefetching(Step((Loop(8, size, size),), 0, 0, copy), WIDE).prefetch is None
+
+
 def test_negative_half_bytes_are_not_prefetched():
     pair = ElementPair.of(Conversion("f32", "i8"))
     packed = ElementPair.of(Conversion("i4", "f32"))
@@ -92,6 +109,22 @@ def test_rows_that_share_a_cache_set_are_read_a_line_at_a_time():
     tile = tile_of("ab", "ba", (4096, 4096))
     assert [(x.axis, x.size) for x in tile.schedule] == [("rows", 64), ("cols", 16), ("rows", 16)]
     assert (tile.prefetch_distance, tile.square, tile.streaming) == (256, True, True)
+
+
+@pytest.mark.parametrize(
+    "row, crowded", [(1024, True), (3072, True), (512, False), (3136, False), (2112, False)]
+)
+def test_rows_that_overfill_the_sets_of_their_stride_are_read_a_line_at_a_time(row: int, crowded: bool):
+    tile = move_tile(Loop(4096, row, 4), Axis(row // 4, 4 * 4096), 4, WIDE)
+    step = streamed_tile(Step((), 0, 0, tile), tile, WIDE)
+    assert isinstance(step.kernel, Tile)
+    assert step.kernel.square == crowded == bool(step.kernel.prefetch_distance)
+
+
+def test_negative_few_rows_have_room_in_any_sets():
+    tile = move_tile(Loop(16, 1024, 4), Axis(256, 64), 4, WIDE)
+    step = streamed_tile(Step((Loop(64, 1 << 14, 1 << 14),), 0, 0, tile), tile, WIDE)
+    assert isinstance(step.kernel, Tile) and not step.kernel.square
 
 
 def test_rows_whose_columns_are_pages_apart_are_prefetched_by_their_loop():

@@ -122,6 +122,14 @@ def test_each_line_of_the_source_is_read_once_into_the_buffer():
         assert copy.kernel in (Copy(64, Loop(64, 2048, 64)), Copy(64, Loop(256, 2048, 64)))
 
 
+def test_all_lines_of_a_block_go_to_one_row_of_the_destination_before_the_next():
+    for [step] in copied_tiles(_narrow_transposition(1, 2048, 2048), WIDE):
+        assert isinstance(step.kernel, Staged)
+        [tile] = step.kernel.then
+        assert isinstance(tile.kernel, Tile)
+        assert [blocking.axis for blocking in tile.kernel.schedule] == ["cols", "rows"]
+
+
 def test_negative_tiles_that_read_or_write_other_than_parts_of_lines_need_no_copy():
     assert not list(copied_tiles(_transposition(512, 512), WIDE))  # whole lines are read
     half = Step((), 0, 0, move_tile(Loop(16, 1024, 2), Axis(512, 32), 2, WIDE))  # half lines are written

@@ -13,7 +13,8 @@ from layout_ir.backends.llvm.machine.machine import Machine, detected
 from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.backends.llvm.runtime import machine_profiling
 from layout_ir.backends.llvm.runtime.machine_profiling import measure_profile
-from layout_ir.dialects.kernel.plan import Copy, Plan
+from layout_ir.dialects.kernel.plan import Copy, Plan, Staged, Tile
+from layout_ir.dialects.kernel.plan_verifier import check_plan
 
 BUILT_IN = built_in_profile(detected().l2, detected().l3, detected().cpu)
 
@@ -107,14 +108,64 @@ def _plain_copy(volume: int, streaming: bool) -> Plan:
     return vars(machine_profiling)["_copy"](volume // 2, streaming=streaming)
 
 
+def _apart(plan: Plan) -> int:
+    kernel = plan.steps[0].kernel
+    assert isinstance(kernel, Copy)
+    return index(kernel.inner.dst)
+
+
 def test_what_scattered_lines_cost_past_the_caches_is_measured(monkeypatch: pytest.MonkeyPatch):
     measurement = _measurement(monkeypatch, lambda plan: 16.0 if _read_by_turns(plan) > 1 else 32.0)
-    assert measurement._scattered_streams(PROFILE).streamed_jump_ns == pytest.approx(4.0)
+    found = measurement._scattered_streams(PROFILE)
+    assert found.streamed_jump_ns == pytest.approx(4.0) and found.streamed_conflict_ns == 0
+
+
+def test_what_lines_of_one_set_cost_past_the_caches_is_measured(monkeypatch: pytest.MonkeyPatch):
+    def rate(plan: Plan) -> float:
+        shared = _read_by_turns(plan) > 1 and _apart(plan) % 4096 == 0
+        return 16.0 if shared else 32.0
+
+    found = _measurement(monkeypatch, rate)._scattered_streams(PROFILE)
+    assert found.streamed_jump_ns == 0 and found.streamed_conflict_ns == pytest.approx(4.0)
 
 
 def test_negative_scattered_lines_that_are_faster_cost_nothing(monkeypatch: pytest.MonkeyPatch):
     measurement = _measurement(monkeypatch, lambda plan: 40.0 if _read_by_turns(plan) > 1 else 32.0)
-    assert measurement._scattered_streams(PROFILE).streamed_jump_ns == 0
+    found = measurement._scattered_streams(PROFILE)
+    assert found.streamed_jump_ns == found.streamed_conflict_ns == 0
+
+
+def _rows(plan: Plan) -> int:
+    """Rows that a block of the plan reads."""
+    [block] = _staged(plan).steps
+    assert isinstance(block.kernel, Tile)
+    return index(block.kernel.rows.count)
+
+
+def _staged(plan: Plan) -> Staged:
+    kernel = plan.steps[0].kernel
+    assert isinstance(kernel, Staged)
+    return kernel
+
+
+def test_what_prefetched_jumps_cost_is_measured_in_memory(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Plan] = []
+
+    def rate(plan: Plan) -> float:
+        seen.append(plan)
+        return 16.0 if _rows(plan) == 64 else 32.0
+
+    measurement = _measurement(monkeypatch, rate)
+    assert measurement._prefetched_jumps(PROFILE).prefetched_jump_ns == pytest.approx(4.0)
+    assert {_rows(plan) for plan in seen} == {16, 64}
+    for plan in seen:
+        check_plan(plan)
+        assert plan.src_bytes + plan.dst_bytes > SMALL.l3
+
+
+def test_negative_prefetched_jumps_that_are_faster_cost_nothing(monkeypatch: pytest.MonkeyPatch):
+    measurement = _measurement(monkeypatch, lambda plan: 40.0 if _rows(plan) == 64 else 32.0)
+    assert measurement._prefetched_jumps(PROFILE).prefetched_jump_ns == 0
 
 
 @pytest.mark.parametrize("gain", [0.8, 1.0, 1.5])

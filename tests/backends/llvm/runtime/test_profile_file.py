@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("LAYOUT_IR_CACHE", str(tmp_path))
     monkeypatch.setenv("LAYOUT_IR_CALIBRATE", "on")
     monkeypatch.setattr(profile_file, "_state", {})
-    monkeypatch.setattr(machine_profiling, "measure_profile", lambda: MEASURED)
+    monkeypatch.setattr(machine_profiling, "measure_profile", lambda seconds=0.0: MEASURED)
     host.cache_clear()
     yield tmp_path
     monkeypatch.undo()
