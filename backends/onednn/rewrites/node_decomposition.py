@@ -56,6 +56,10 @@ from layout_ir.errors import LayoutError
 _EXACT = 1 << 24
 """Up to this every integer is an f32."""
 
+_MOST_TERMS = 32
+"""Tensors of an Einsum at most, as many as NumPy's own takes in all of its releases: all pairs are looked at, again for
+each product."""
+
 
 def decompose_nodes(module: ModuleOp) -> None:
     """Replaces, in place, the opaque nodes of `module` for which there are ops."""
@@ -405,7 +409,7 @@ def _einsum(node: OpaqueNode) -> SSAValue:
     """Products of two tensors each, that of the fewest elements next."""
     left, arrow, out = str(node.attribute("equation")).replace(" ", "").partition("->")
     terms: list[str] = left.split(",")
-    if not arrow or "." in left or len(terms) != len(node.inputs):
+    if not arrow or "." in left or len(terms) != len(node.inputs) or len(terms) > _MOST_TERMS:
         raise Unsupported
     if any(len(set(term)) != len(term) for term in (*terms, out)) or not set(out) <= set(left):
         raise Unsupported

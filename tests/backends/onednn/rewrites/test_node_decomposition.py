@@ -205,7 +205,9 @@ def test_an_einsum(equation: str):
     compare(made, inputs)
 
 
-@pytest.mark.parametrize("equation", ["ii->i", "ij,jk", "...j,jk->...k", "ij,jk,kk->ij"])
+@pytest.mark.parametrize(
+    "equation", ["ii->i", "ij,jk", "...j,jk->...k", "ij,jk,kk->ij", f"{','.join(33 * ['a'])}->a"]
+)
 def test_negative_other_einsums_stay_opaque(equation: str):
     terms = equation.partition("->")[0].split(",")
     inputs = {f"x{k}": numbers([3] * len(term.replace("...", "a")), k) for k, term in enumerate(terms)}
