@@ -4,13 +4,15 @@ pipeline             all of these in their order
 opaque_node          an opaque node that becomes ops, and what it is made of
 inserted_ops         ops in front of another, to compute what it computes
 node_decomposition   opaque nodes -> ops, with
-  scatter_decomposition, gather_decomposition, resize_decomposition, recurrent_decomposition
+  scatter_decomposition, gather_decomposition, resize_decomposition, recurrent_decomposition, grid_decomposition,
+  fourier_decomposition, function_bodies (what ONNX defines by a function); computed_index, for the first two
 prefix_sums          prefix sums -> sums of shifted tensors
 transposed_convolutions with strides of 1 -> convolutions
 channel_multipliers  convolutions with several output channels per channel -> depthwise ones
 convolution_windows  windows far beyond the operand -> smaller ones
 half_floats          f16 and bf16 -> f32, where the library has no kernels for them
 opened_layouts       layouts without kernels -> layouts to be chosen
+chosen_layouts       chosen layouts without kernels -> other ones between two reorders
 equal_ops            equal ops on equal operands -> one
 gather_views         gathers by one index -> slices
 recognized_functions elementwise ops -> the one function that they are

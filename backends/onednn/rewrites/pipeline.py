@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from layout_ir.backends.onednn.integer_primitives import state_integer_options
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.rewrites.channel_multipliers import split_channel_multipliers
+from layout_ir.backends.onednn.rewrites.chosen_layouts import move_ops_without_kernels
 from layout_ir.backends.onednn.rewrites.convolution_windows import shrink_windows
 from layout_ir.backends.onednn.rewrites.dequantization_sinking import sink_dequantizations
 from layout_ir.backends.onednn.rewrites.equal_ops import merge_equal_ops
@@ -58,3 +59,4 @@ def rewrite_after_selection(module: ModuleOp, function: FuncOp, fuse: bool) -> N
     if fuse:
         sink_reorders(module)
     widen_ops_without_kernels(function, library())
+    move_ops_without_kernels(function, library())

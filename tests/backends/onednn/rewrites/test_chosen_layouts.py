@@ -1,0 +1,72 @@
+"""Windows in layouts that the library has no kernels for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
+from layout_ir.backends.onednn.post_op_fusion import single_op_group
+from layout_ir.backends.onednn.rewrites.chosen_layouts import move_ops_without_kernels
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import ReorderOp
+from tests.backends.onednn.small_programs import needs_library, numbers
+
+pytestmark = needs_library
+
+NOWHERE = "#layout.format<(n, c, h, w) : [n, h, c, w]>"
+"""No CPU has kernels for it."""
+
+PLAIN = "#layout.format<(n, c, h, w) : [n, c, h, w]>"
+
+
+def program(layout: str, op: str) -> Any:
+    weights = np.asarray(numbers((8, 1, 3, 3), 1), np.float32).tobytes().hex()
+    x, w = f"tensor<2x8x6x5xf32, {layout}>", "tensor<8x1x3x3xf32>"
+    ops = {
+        "conv": f"nn.conv %x, %w pads = [1, 1, 1, 1] group = 8 : ({x}, {w}) -> {x}",
+        "pool": f"nn.max_pool %x kernel = [3, 3] pads = [1, 1, 1, 1] : ({x}) -> {x}",
+    }
+    return li.parse(f"""func.func @main(%x: {x}) -> {x} {{
+      %w = nn.constant dense<"0x{weights}"> : {w}
+      %y = {ops[op]}
+      func.return %y : {x}
+    }}""")
+
+
+def moved(module: Any) -> list[str]:
+    """The names of the ops behind the rule."""
+    [function] = [op for op in module.walk() if op.name == "func.func"]
+    move_ops_without_kernels(function, library())
+    module.verify()
+    return [op.name for op in function.body.block.ops if not isinstance(op, nn.ConstantOp)]
+
+
+def test_windows_without_a_kernel_run_between_reorders():
+    module = program(NOWHERE, "conv")
+    x = numbers((2, 8, 6, 5))
+    (expected,) = li.run(module, [x])
+    names = moved(module)
+    assert names[0] == names[2] == ReorderOp.name and len(names) == 4
+    inner = next(each for each in module.walk() if isinstance(each, nn.ConvOp))
+    assert single_op_group(inner, Values(library())).primitive is not None
+    (found,) = li.run(module, [x])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["conv", "pool"])
+def test_negative_windows_with_a_kernel_stay_where_they_are(op: str):
+    assert len(moved(program(PLAIN, op))) == 2
+
+
+def test_negative_windows_that_have_no_kernel_in_any_layout_stay_where_they_are():
+    x = f"tensor<2x8x6x5xf64, {NOWHERE}>"
+    module = li.parse(f"""func.func @main(%x: {x}) -> {x} {{
+      %y = nn.max_pool %x kernel = [3, 3] pads = [1, 1, 1, 1] : ({x}) -> {x}
+      func.return %y : {x}
+    }}""")
+    assert len(moved(module)) == 2
