@@ -151,7 +151,8 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
         return prefetching(scheduled(*schedule), machine)
     if width < 4:
         return prefetching(scheduled(*few_rows), machine)
-    if tile.square and _crowded(rows.stride, min(hint_of(rows.count), 4 * high), machine):
+    crowded = hint_of(row) < _PAGE and _crowded(rows.stride, min(hint_of(rows.count), 4 * high), machine)
+    if tile.square and (rows.stride % _PAGE == 0 or crowded):
         # Rows share sets of L1: every line is loaded once, for 64 rows at a time. Measured on Zen 3, f32, GB/s of lanes
         # loaded one by one and of lines: 3072 x 768, 16 rows in a set, 9 and 16; T 4096 x 512, 32 in a set, 9 and 14.
         part = replace(tile, prefetch_distance=machine.profile.prefetch_distance)

@@ -156,9 +156,9 @@ def _copied(
     part = move_tile(Loop(high, line, width), Axis(wide, tile.cols.stride), width, machine)
     # Some lines to each row of the destination before any to the next: such rows may share a set of L1. Measured on
     # Zen 3, blocks of four lines, GB/s by lines and so: 2048 x 2048 of bytes 12 and 16, 1024 x 1024 of bf16 23 and 26.
-    part = replace(
-        part, schedule=(Blocking("cols", part.block("cols")), Blocking("rows", part.block("rows")))
-    )
+    blocks = Blocking("cols", part.block("cols")), Blocking("rows", part.block("rows"))
+    if blocks[1].size < high:
+        part = replace(part, schedule=blocks)
     then = in_cache(Step((), 0, 0, part, -1), machine)
     kernel = Staged(high * line, (Step((), 0, 0, copy, -1),), then=(then,))
     down = Loop(rows.number, high * tile.rows.stride, high * width)

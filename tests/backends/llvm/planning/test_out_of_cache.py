@@ -121,6 +121,13 @@ def test_rows_that_overfill_the_sets_of_their_stride_are_read_a_line_at_a_time(r
     assert step.kernel.square == crowded == bool(step.kernel.prefetch_distance)
 
 
+def test_negative_long_rows_that_are_followed_are_read_16_at_a_time():
+    tile = move_tile(Loop(64, 50176, 4), Axis(12544, 256), 4, WIDE)  # 16 lines of 64 rows share a set
+    step = streamed_tile(Step((Loop(8, 64 * 50176, 64 * 50176),), 0, 0, tile), tile, WIDE)
+    assert isinstance(step.kernel, Tile)
+    assert [blocking.axis for blocking in step.kernel.schedule] == ["rows", "cols"]
+
+
 def test_negative_few_rows_have_room_in_any_sets():
     tile = move_tile(Loop(16, 1024, 4), Axis(256, 64), 4, WIDE)
     step = streamed_tile(Step((Loop(64, 1 << 14, 1 << 14),), 0, 0, tile), tile, WIDE)

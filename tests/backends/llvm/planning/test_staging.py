@@ -127,7 +127,8 @@ def test_all_lines_of_a_block_go_to_one_row_of_the_destination_before_the_next()
         assert isinstance(step.kernel, Staged)
         [tile] = step.kernel.then
         assert isinstance(tile.kernel, Tile)
-        assert [blocking.axis for blocking in tile.kernel.schedule] == ["cols", "rows"]
+        if tile.kernel.rows.count > tile.kernel.block("rows"):
+            assert [blocking.axis for blocking in tile.kernel.schedule] == ["cols", "rows"]
 
 
 def test_negative_tiles_that_read_or_write_other_than_parts_of_lines_need_no_copy():
