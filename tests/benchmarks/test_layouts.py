@@ -10,11 +10,15 @@ import pytest
 from benchmarks import layouts
 from benchmarks.layouts import CHOOSERS, OURS, Measured, Row, explained, markdown, measure
 from layout_ir.passes.selection.options.conv_kernels import activation
+from layout_ir.passes.selection.options.onednn_query import vector_extension
 from tests.backends.onednn.small_programs import needs_library
 from tests.benchmarks.small_models import picture, save
 from tests.passes.selection.options.convs import conv_of
 
 NAMES = [chooser.name for chooser in CHOOSERS]
+
+BLOCK = 16 if vector_extension() == "avx512" else 8
+"""Channels of a block that the library has kernels for on this CPU."""
 
 
 def choice(name: str, median: float = 1.0, explanation: str = "") -> Measured:
@@ -23,7 +27,7 @@ def choice(name: str, median: float = 1.0, explanation: str = "") -> Measured:
 
 @needs_library
 @pytest.mark.parametrize(
-    "name, order, block", [("plain", "ncS", 0), ("channels last", "nSc", 0), ("by 16", "ncS", 16)]
+    "name, order, block", [("plain", "ncS", 0), ("channels last", "nSc", 0), (f"by {BLOCK}", "ncS", BLOCK)]
 )
 def test_a_forced_layout_is_the_only_one(name: str, order: str, block: int):
     (kernel,) = CHOOSERS[NAMES.index(name)].kernels(conv_of(64, 64, image=56))
@@ -33,8 +37,8 @@ def test_a_forced_layout_is_the_only_one(name: str, order: str, block: int):
 
 @needs_library
 def test_the_first_convolution_goes_from_plain_to_blocks():
-    (kernel,) = CHOOSERS[NAMES.index("by 16")].kernels(conv_of(3, 64, kernel=7, stride=2, image=64))
-    assert (kernel.x, kernel.y) == (activation(2, "ncS"), activation(2, "ncS", ("c", 16)))
+    (kernel,) = CHOOSERS[NAMES.index(f"by {BLOCK}")].kernels(conv_of(3, 64, kernel=7, stride=2, image=64))
+    assert (kernel.x, kernel.y) == (activation(2, "ncS"), activation(2, "ncS", ("c", BLOCK)))
 
 
 @needs_library

@@ -166,7 +166,7 @@ def test_explain_model_draws_what_onnxruntime_wrote(tmp_path: Path, capsys: pyte
     pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
     pytest.importorskip("torch", reason="needs the extra 'oracles'")
     path, page = tmp_path / "model.onnx", tmp_path / "page.html"
-    path.write_bytes(NETWORKS["unet_resized-ort-all"].build().SerializeToString())
+    path.write_bytes(NETWORKS["yolov8-ort-all"].build().SerializeToString())
     assert main(["explain-model", str(path), "--html", str(page)]) == 0
     assert "NCHWc/" in page.read_text() and "undecided: " in page.read_text()
 

@@ -95,6 +95,9 @@ def test_an_interrupt_while_modules_are_imported_ends_silently(tmp_path: Path, t
     process = subprocess.Popen(
         [sys.executable, "-m", f"layout_ir.tools.{tool}"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # a shell ignores it in the background
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
