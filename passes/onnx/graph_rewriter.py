@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -134,11 +134,11 @@ class Plan:
         """Whether some node runs on blocked channels."""
         return any(any(map(is_blocked, option.outs)) for option in self.options.values())
 
-    def open_extents(self, roots: Iterable[str] | None = None) -> list[str]:
-        """A sentence on extents that the run time decides, where `roots` have some, or values that may be moved."""
+    def open_extents(self) -> list[str]:
+        """A sentence on extents that the run time decides, where values that may be moved have some."""
         open_names: dict[str, None] = {}
         given: dict[str, None] = {}
-        for root in self.problem.roots if roots is None else roots:
+        for root in self.problem.roots:
             shape = self.graph.shape(root)
             if shape is None or is_static(shape):
                 continue

@@ -128,19 +128,6 @@ class Graph:
         """The nodes in order, without those that constants and merged views replace."""
         return list(self.nodes_of_model)
 
-    def keep(self, origins: Sequence[Node | None]) -> None:
-        """Tells the nodes which node of a graph before they are, where the types of all their tensors are the same."""
-        for node, origin in zip(self.nodes_of_model, origins, strict=True):
-            if origin is not None:
-                before = origin.graph
-                names = [name for name in (*node.inputs, *node.outputs) if name]
-                if all(
-                    self.shape(name) == before.shape(name)
-                    and self.element_type(name) == before.element_type(name)
-                    for name in names
-                ):
-                    node.origin = origin
-
     def release(self) -> None:
         """Lets go of the nodes, after which nobody may ask for them.
 

@@ -323,24 +323,22 @@ class _Task:
         if self.written is None:
             return None
         plan, rewriter, cost, left = self.written
-        origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
-        if plan.open_extents():
+        is_open = bool(plan.open_extents())
+        if is_open:
             # Shape inference may find more extents now than it did.
             (graph,) = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
-            graph.keep(origins)
         else:
+            origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
             graph = rewritten_graph(self.model, plan.graph, rewriter.places, origins)
         self.graphs.append(graph)
         traffic = self._traffic([graph])
         _simplify(graph, self.consumer)
-        before = orders_before(plan, rewriter, graph) if traffic == left else None
+        # Where extents are open, those of values that are reached in fact are told.
+        before = orders_before(plan, rewriter, graph) if traffic == left and not is_open else None
         if before is not None:
             reached = self.propagation.reachable(graph, before)
             if not reached.omitted and is_fixed_point(plan, rewriter, cost, reached):
-                found = Plan.as_is(reached, self.consumer)
-                # Of what is not reached in fact, no extents are told; the values that Transposes move are.
-                if found.open_extents() == found.open_extents(reached.values.names):
-                    return found
+                return Plan.as_is(reached, self.consumer)
         reached = self.propagation.reachable(graph)
         if traffic == left and is_fixed_point(plan, rewriter, cost, reached):
             return Plan.as_is(reached, self.consumer)

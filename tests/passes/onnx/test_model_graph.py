@@ -157,25 +157,6 @@ def test_a_node_that_is_as_it_was_is_not_read_again():
     assert kept.proto == read.proto and kept.result_shape() == (3, 2)
 
 
-def test_a_node_whose_tensors_have_the_types_that_they_had_is_known_to_be_the_same():
-    nodes = [oh.make_node("Relu", ["x"], ["a"]), oh.make_node("Sigmoid", ["a"], ["y"])]
-    model = model_of(nodes, [value("x", "N", 3)], [value("y", "N", 3)])
-    before, graph = _graph(model), _graph(model)
-    graph.keep([None, before.nodes[1]])
-    assert [node.origin for node in graph.nodes] == [None, before.nodes[1]]
-
-
-@pytest.mark.parametrize("known", [value("x", 2, 3), value("x", "N", 3, dtype=onnx.TensorProto.DOUBLE)])
-def test_negative_a_node_of_whose_tensors_more_is_known_is_another(known: onnx.ValueInfoProto):
-    model = model_of([oh.make_node("Relu", ["x"], ["y"])], [value("x", "N", 3)], [value("y", "N", 3)])
-    before = _graph(model)
-    model.graph.input[0].CopyFrom(known)
-    model.graph.output[0].type.Clear()
-    graph = _graph(model)
-    graph.keep(before.nodes)
-    assert graph.nodes[0].origin is None
-
-
 def test_negative_a_size_is_asked_for_again_once_more_is_known_of_a_shape():
     model = model_of([oh.make_node("Relu", ["x"], ["y"])], [value("x", 2, "W")], [value("y", 2, "W")])
     graph = _graph(model)
