@@ -79,8 +79,10 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
             return _top_k(op)
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
+        elif isinstance(op, nn.OpaqueOp):
+            found = _update(op)
         else:
-            build = _update if isinstance(op, nn.OpaqueOp) else _BUILDERS.get(type(op))
+            build = _BUILDERS.get(type(op))
             found = None if build is None else build(op)
         return (
             None

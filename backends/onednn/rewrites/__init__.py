@@ -11,8 +11,7 @@ transposed_convolutions with strides of 1 -> convolutions
 channel_multipliers  convolutions with several output channels per channel -> depthwise ones
 convolution_windows  windows far beyond the operand -> smaller ones
 half_floats          f16 and bf16 -> f32, where the library has no kernels for them
-opened_layouts       layouts without kernels -> layouts to be chosen
-chosen_layouts       chosen layouts without kernels -> other ones between two reorders
+chosen_layouts       layouts without kernels -> others, between reorders
 equal_ops            equal ops on equal operands -> one
 gather_views         gathers by one index -> slices
 recognized_functions elementwise ops -> the one function that they are

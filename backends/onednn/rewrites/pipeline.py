@@ -19,7 +19,6 @@ from layout_ir.backends.onednn.rewrites.equal_ops import merge_equal_ops
 from layout_ir.backends.onednn.rewrites.gather_views import replace_gathers
 from layout_ir.backends.onednn.rewrites.half_floats import widen_half_floats, widen_ops_without_kernels
 from layout_ir.backends.onednn.rewrites.node_decomposition import decompose_nodes
-from layout_ir.backends.onednn.rewrites.opened_layouts import open_layouts_without_kernels
 from layout_ir.backends.onednn.rewrites.pad_folding import fold_pads
 from layout_ir.backends.onednn.rewrites.prefix_sums import decompose_prefix_sums
 from layout_ir.backends.onednn.rewrites.recognized_functions import recognize_functions
@@ -38,7 +37,6 @@ def rewrite_before_selection(module: ModuleOp, function: FuncOp) -> None:
     decompose_nodes(module)
     widen_half_floats(function, library())
     merge_equal_ops(module)
-    open_layouts_without_kernels(function, library())
     if is_open(module):
         replace_gathers(module)
         recognize_functions(module)

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import names_for
+from layout_ir.backends.llvm.loops.compiled_loop import CompiledLoop
 from layout_ir.backends.onednn.op_loops import OpLoop, loop_of
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor, interior, policy_element
@@ -93,6 +94,7 @@ def run_loop(op: Operation, tensors: Sequence[Tensor], threads: int = 1) -> tupl
         around = np.full(held.nbytes + 2 * _GUARD + 3, 0xFF, np.uint8)
         around[_GUARD + 3 : _GUARD + 3 + held.nbytes] = np.ascontiguousarray(held).view(np.uint8)
         arrays.append(around[_GUARD + 3 : _GUARD + 3 + held.nbytes])
+    assert isinstance(loop.kernel, CompiledLoop)
     loop.kernel.run(*arrays, buffer)
     assert (raw[:_GUARD] == _CANARY).all() and (raw[len(raw) - _GUARD :] == _CANARY).all(), "written outside"
     return loop, buffer.view(kind)

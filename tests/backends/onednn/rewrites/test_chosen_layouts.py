@@ -14,7 +14,7 @@ from layout_ir.backends.onednn.post_op_fusion import single_op_group
 from layout_ir.backends.onednn.rewrites.chosen_layouts import move_ops_without_kernels
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp
-from tests.backends.onednn.small_programs import needs_library, numbers
+from tests.backends.onednn.small_programs import BLOCKED, Program, compare, needs_library, numbers
 
 pytestmark = needs_library
 
@@ -56,6 +56,38 @@ def test_windows_without_a_kernel_run_between_reorders():
     assert single_op_group(inner, Values(library())).primitive is not None
     (found,) = li.run(module, [x])
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+SHAPE = 2, 17, 6, 5
+
+
+@pytest.mark.parametrize("layout", ["(n, c, h, w) : [n, h, c, w]", "nChw32c", "nChw4c", "nChw16c"])
+def test_convolutions_and_pools_need_no_reference_whatever_the_layout(layout: str):
+    program = Program(SHAPE)
+    x = program.argument(0, layout)
+    x = program.add(nn.ConvOp, x, program.constant(numbers((16, 17, 3, 3), 1)), format=layout)
+    x = program.add(nn.ReluOp, x, format=layout)
+    compare(program.module(program.add(nn.MaxPoolOp, x, kernel=(2, 2), format=layout)), numbers(SHAPE))
+
+
+def test_products_need_no_reference_whatever_the_layout():
+    program = Program((6, 10), (10, 9))
+    blocks = "(m, k) : [k, m, k:4], pad = zero"
+    a, b = (program.argument(number, blocks) for number in (0, 1))
+    y = program.add(nn.MatmulOp, a, b, format=blocks)
+    compare(program.module(y), numbers((6, 10)), numbers((10, 9), 1))
+
+
+@pytest.mark.parametrize("layout", [BLOCKED, "nhwc", "nchw"])
+def test_negative_a_layout_with_a_kernel_is_kept(layout: str):
+    program = Program(SHAPE)
+    x = program.argument(0, layout)
+    module = program.module(
+        program.add(nn.ConvOp, x, program.constant(numbers((16, 17, 3, 3), 1)), format=layout)
+    )
+    before = str(module)
+    moved(module)
+    assert str(module) == before
 
 
 @pytest.mark.parametrize("op", ["conv", "pool"])
