@@ -168,7 +168,9 @@ def test_explain_model_draws_what_onnxruntime_wrote(tmp_path: Path, capsys: pyte
     path, page = tmp_path / "model.onnx", tmp_path / "page.html"
     path.write_bytes(NETWORKS["yolov8-ort-all"].build().SerializeToString())
     assert main(["explain-model", str(path), "--html", str(page)]) == 0
-    assert "NCHWc/" in page.read_text() and "undecided: " in page.read_text()
+    text = page.read_text()
+    # How many channels a block has, and so which copies there are, depends on the CPU.
+    assert "NCHWc/" in text and any(f"{kind}: " in text for kind in ("undecided", "avoidable"))
 
 
 def test_pages_go_to_standard_output_and_the_report_beside_it(
