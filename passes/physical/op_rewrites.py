@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type
+from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type, TensorType
 from xdsl.ir import Operation
 
 from layout_ir.algebra.physical import PhysicalDim, PhysicalTensor, row_major
@@ -89,8 +89,22 @@ def _softmax(
     operands: Sequence[PhysicalValue],
     result: PhysicalTensor,
 ) -> PhysicalValue:
-    tensor = operands[0].tensor
-    return build.nn(op, operands, unknown_pads(tensor), axis=build.place(tensor, op.axis))
+    """Along a dim in whole blocks it is what it is made of: reductions over all digits of the dim, elementwise ops."""
+    (x,) = operands
+    tensor, places = unknown_pads(x.tensor), x.tensor.places(op.axis)
+    if len(places) == 1 or x.tensor.is_padded(op.axis):
+        return build.nn(op, operands, tensor, axis=build.place(tensor, op.axis))
+    full = TensorType(x.element, x.tensor.shape)
+    kept = TensorType(x.element, [1 if k in places else n for k, n in enumerate(x.tensor.shape)])
+    reduced: dict[str, Any] = {"axes": places, "keepdims": True, "result_type": kept}
+    largest = build.insert(nn.ReduceMaxOp(x.value, **reduced))
+    shifted = build.insert(nn.SubOp(x.value, largest, result_type=full))
+    powers = build.insert(nn.ExpOp(shifted, result_type=full))
+    total = build.insert(nn.ReduceSumOp(powers, **reduced))
+    if isinstance(op, nn.LogSoftmaxOp):
+        logarithm = build.insert(nn.LogOp(total, result_type=kept))
+        return PhysicalValue(build.insert(nn.SubOp(shifted, logarithm, result_type=full)), tensor)
+    return PhysicalValue(build.insert(nn.DivOp(powers, total, result_type=full)), tensor)
 
 
 def _per_channel(

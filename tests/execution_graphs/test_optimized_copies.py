@@ -102,11 +102,11 @@ def test_negative_the_body_of_a_function_stays_undecided():
 def test_negative_what_is_left_beside_blocks_of_channels_stays_undecided():
     pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
     pytest.importorskip("torch", reason="needs the extra 'oracles'")
-    _, copies, _ = decided(NETWORKS["unet_resized-ort-all"].build())
-    verdicts = {copy.verdict for copy in copies.values()}
-    assert "undecided" in verdicts and "forced" not in verdicts
-    for copy in copies.values():
-        assert copy.verdict != "undecided" or NCHWC in copy.reason
+    # Of which of them copies are left depends on how many channels a block has on this CPU.
+    unet, yolo = (decided(NETWORKS[f"{name}-ort-all"].build())[1] for name in ("unet_resized", "yolov8"))
+    assert all(copy.verdict != "forced" for copy in unet.values())
+    undecided = [copy for copy in (*unet.values(), *yolo.values()) if copy.verdict == "undecided"]
+    assert undecided and all(NCHWC in copy.reason for copy in undecided)
 
 
 @pytest.mark.parametrize("name", ["unet_resized-nhwc", "levit", "shufflenet_v2", "swin_tiny"])

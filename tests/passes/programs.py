@@ -133,7 +133,7 @@ class ProgramMaker:
         if cls is nn.ReduceLogSumExpOp:
             return self.add(nn.SubOp(x, sums))
         # A transposed convolution with strides leaves pixels of zeros, and a quotient of two of them is no number.
-        least = self.constant_of(np.full((), 0.1, np.float32))
+        least = self.constant_of(np.asarray(0.1 + abs(self.numbers.standard_normal()), np.float32))
         return self.add(nn.DivOp(x, self.add(nn.MaxOp(sums, least))))
 
     def where(self, x: SSAValue, shape: Shape) -> SSAValue:

@@ -84,6 +84,7 @@ OPS: dict[str, tuple[str, Make]] = {
     "product": ("1", lambda x, c: nn.ReduceProdOp(x, axes=(1, 3))),
     "max": ("-inf", lambda x, c: nn.ReduceMaxOp(x, axes=(1,), keepdims=False)),
     "softmax channels": ("-inf", lambda x, c: nn.SoftmaxOp(x, axis=1)),
+    "log softmax channels": ("-inf", lambda x, c: nn.LogSoftmaxOp(x, axis=1)),
     "softmax last": ("-inf", lambda x, c: nn.LogSoftmaxOp(x, axis=3)),
     "lrn": ("zero", lambda x, c: nn.LrnOp(x, size=3)),
     "layer norm last": ("undef", lambda x, c: nn.LayerNormOp(x, c(6), c(6), axes=(3,))),
@@ -201,11 +202,25 @@ REFUSED = {
     "gather", "gather channels", "gather one", "gather many", "arg max", "arg min",
     "layer norm last", "layer norm channels", "layer norm all", "rms norm", "instance norm", "group norm",
     "group norm of two", "group norm of all",
-    "softmax channels", "softmax last", "lrn", "batch norm", "concat", "slice", "slice blocks", "pad", "mirror",
+    "softmax channels", "log softmax channels", "softmax last",
+    "lrn", "batch norm", "concat", "slice", "slice blocks", "pad", "mirror",
     "resize", "resize to", "max pool", "avg pool", "avg pool up", "avg pool with pads", "global avg", "global max",
     "conv", "dilated", "pointwise", "depthwise", "grouped", "concat rows",
 }  # fmt: skip
 """Ops that may be refused on blocks of a dim that they look along."""
+
+
+@pytest.mark.parametrize("name", ["softmax channels", "log softmax channels"])
+@pytest.mark.parametrize("factors", ["[n, c, h, w, c:4]", "[n, c, h, w, c:2, c:3]"])
+def test_a_softmax_along_whole_blocks_is_not_refused(name: str, factors: str):
+    pad, make = OPS[name]
+    fmt = Format.parse(f"(n, c, h, w) : {factors}, pad = {pad}")
+    module = op_program(make, fmt, Random(0), np.random.default_rng(0))
+    x = np.random.default_rng(99).standard_normal(SHAPE).astype(np.float32)
+    (want,) = run(module, [x], reorders="reference")
+    convert_to_physical(module)
+    _check_physical(module)
+    np.testing.assert_allclose(run(module, [x])[0], want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", OPS)
