@@ -1,9 +1,10 @@
 """The k largest or smallest elements of rows and their indices, as machine code.
 
-Those found so far stand in the results, in order. An element that is larger than the last of them takes its place: it
-moves forward past all that are smaller. So of equal ones the first stays in front, and most elements of a long row cost
-one comparison. Elements are compared by keys, signed integers that are ordered as they are: 0 and -0 have one key, and
-what is no number has the largest.
+The first k elements of a row become a heap with the last of them, in the order of the result, at its root. An element
+that comes before the root takes its place, so most elements of a long row cost one comparison; and at last the heap is
+sorted in place. What is compared is a key and, where keys are equal, the index, the smaller of which comes first. Keys
+are signed integers that are ordered as the elements are: 0 and -0 have one key, and what is no number has the largest.
+The heap stands in the results: keys where values will be, which are read again by their indices.
 """
 
 from __future__ import annotations
@@ -56,13 +57,43 @@ def _text(outer: int, extent: int, inner: int, k: int, dtype: str, largest: bool
     element = _TYPES[dtype]
     key, bits = _key_of(dtype, largest)
     return f"""
+; Puts a key and its index into the heap of the first %count entries, in which %hole is free, at or below that place.
+define internal void @sift(ptr %keys, ptr %indices, i64 %first, i64 %count, {bits} %key, i64 %index) ATTRIBUTES {{
+entry:
+  br label %descend
+descend:
+  %hole = phi i64 [ %first, %entry ], [ %child, %move ]
+  %twice = shl i64 %hole, 1
+  %left = add i64 %twice, 1
+  %has.left = icmp ult i64 %left, %count
+  br i1 %has.left, label %children, label %put
+children:
+  %right = add i64 %twice, 2
+  %has.right = icmp ult i64 %right, %count
+  %right.or.left = select i1 %has.right, i64 %right, i64 %left
+{_entry("l", "%left", inner, bits)}
+{_entry("r", "%right.or.left", inner, bits)}
+{_comes_behind("r", "%r.key", "%r.index", "%l.key", "%l.index", bits)}
+  %child = select i1 %r.behind, i64 %right.or.left, i64 %left
+  %child.key = select i1 %r.behind, {bits} %r.key, {bits} %l.key
+  %child.index = select i1 %r.behind, i64 %r.index, i64 %l.index
+{_comes_behind("child", "%child.key", "%child.index", "%key", "%index", bits)}
+  br i1 %child.behind, label %move, label %put
+move:
+{_store("m", "%hole", "%child.key", "%child.index", inner, bits)}
+  br label %descend
+put:
+{_store("p", "%hole", "%key", "%index", inner, bits)}
+  ret void
+}}
+
 define void @loops(ptr noalias %arguments, ptr %unused, i64 %part, i64 %parts) ATTRIBUTES {{
 entry:
   %xs = load ptr, ptr %arguments
   %at.indices = getelementptr i8, ptr %arguments, i64 8
-  %indices = load ptr, ptr %at.indices
+  %all.indices = load ptr, ptr %at.indices
   %at.values = getelementptr i8, ptr %arguments, i64 16
-  %values = load ptr, ptr %at.values
+  %all.values = load ptr, ptr %at.values
   br label %row
 row:
   %r = phi i64 [ 0, %entry ], [ %r.next, %row.end ]
@@ -70,63 +101,72 @@ row:
   %i = urem i64 %r, {inner}
   %xo = mul i64 %o, {extent * inner}
   %x.first = add i64 %xo, %i
+  %row.xs = getelementptr {element}, ptr %xs, i64 %x.first
   %yo = mul i64 %o, {k * inner}
   %y.first = add i64 %yo, %i
-  br label %element
-element:
-  %e = phi i64 [ 0, %row ], [ %e.next, %next ]
-  %count = phi i64 [ 0, %row ], [ %count.next, %next ]
-  %limit = phi {bits} [ 0, %row ], [ %limit.next, %next ]
-  %xe = mul i64 %e, {inner}
-  %xi = add i64 %x.first, %xe
-  %xp = getelementptr {element}, ptr %xs, i64 %xi
-  %x = load {element}, ptr %xp
-{key("x")}
-  %is.full = icmp eq i64 %count, {k}
-  %is.less = icmp sle {bits} %x.key, %limit
-  %is.out = and i1 %is.full, %is.less
-  br i1 %is.out, label %next, label %insert
-insert:
-  %last = select i1 %is.full, i64 {k - 1}, i64 %count
-  br label %shift
-shift:
-  %j = phi i64 [ %last, %insert ], [ %before, %move ]
-  %ji = mul i64 %j, {inner}
-  %jy = add i64 %y.first, %ji
-  %jv = getelementptr {element}, ptr %values, i64 %jy
-  %jn = getelementptr i64, ptr %indices, i64 %jy
-  %is.first = icmp eq i64 %j, 0
-  br i1 %is.first, label %put, label %look
+  %indices = getelementptr i64, ptr %all.indices, i64 %y.first
+  %keys = getelementptr {element}, ptr %all.values, i64 %y.first
+  br label %take
+take:
+  %t = phi i64 [ 0, %row ], [ %t.next, %take ]
+{_element("t", "%t", inner, element)}
+{key("t.x")}
+{_store("t", "%t", "%t.x.key", "%t", inner, bits)}
+  %t.next = add i64 %t, 1
+  %taking = icmp ult i64 %t.next, {k}
+  br i1 %taking, label %take, label %make
+make:
+  %h = phi i64 [ {k // 2}, %take ], [ %h.next, %heap ]
+  %making = icmp ne i64 %h, 0
+  br i1 %making, label %heap, label %others
+heap:
+  %h.next = sub i64 %h, 1
+{_entry("h", "%h.next", inner, bits)}
+  call void @sift(ptr %keys, ptr %indices, i64 %h.next, i64 {k}, {bits} %h.key, i64 %h.index)
+  br label %make
+others:
+  %first.limit = load {bits}, ptr %keys
+  br label %look
 look:
-  %before = sub i64 %j, 1
-  %by = sub i64 %jy, {inner}
-  %bv = getelementptr {element}, ptr %values, i64 %by
-  %b = load {element}, ptr %bv
-{key("b")}
-  %is.smaller = icmp slt {bits} %b.key, %x.key
-  br i1 %is.smaller, label %move, label %put
-move:
-  store {element} %b, ptr %jv
-  %bn = getelementptr i64, ptr %indices, i64 %by
-  %b.index = load i64, ptr %bn
-  store i64 %b.index, ptr %jn
-  br label %shift
-put:
-  store {element} %x, ptr %jv
-  store i64 %e, ptr %jn
-  %end = add i64 %last, 1
-  %li = mul i64 %last, {inner}
-  %ly = add i64 %y.first, %li
-  %lv = getelementptr {element}, ptr %values, i64 %ly
-  %l = load {element}, ptr %lv
-{key("l")}
+  %e = phi i64 [ {k}, %others ], [ %e.next, %next ]
+  %limit = phi {bits} [ %first.limit, %others ], [ %limit.next, %next ]
+  %looking = icmp ult i64 %e, {extent}
+  br i1 %looking, label %element, label %sort
+element:
+{_element("e", "%e", inner, element)}
+{key("e.x")}
+  %is.before = icmp sgt {bits} %e.x.key, %limit
+  br i1 %is.before, label %replace, label %next
+replace:
+  call void @sift(ptr %keys, ptr %indices, i64 0, i64 {k}, {bits} %e.x.key, i64 %e)
+  %new.limit = load {bits}, ptr %keys
   br label %next
 next:
-  %count.next = phi i64 [ %count, %element ], [ %end, %put ]
-  %limit.next = phi {bits} [ %limit, %element ], [ %l.key, %put ]
+  %limit.next = phi {bits} [ %limit, %element ], [ %new.limit, %replace ]
   %e.next = add i64 %e, 1
-  %more = icmp ult i64 %e.next, {extent}
-  br i1 %more, label %element, label %row.end
+  br label %look
+sort:
+  %s = phi i64 [ {k}, %look ], [ %last, %settle ]
+  %sorting = icmp ugt i64 %s, 1
+  br i1 %sorting, label %settle, label %values
+settle:
+  %last = sub i64 %s, 1
+{_entry("root", "0", inner, bits)}
+{_entry("last", "%last", inner, bits)}
+{_store("s", "%last", "%root.key", "%root.index", inner, bits)}
+  call void @sift(ptr %keys, ptr %indices, i64 0, i64 %last, {bits} %last.key, i64 %last.index)
+  br label %sort
+values:
+  %v = phi i64 [ 0, %sort ], [ %v.next, %values ]
+  %v.offset = mul i64 %v, {inner}
+  %v.index.at = getelementptr i64, ptr %indices, i64 %v.offset
+  %v.index = load i64, ptr %v.index.at
+{_element("v", "%v.index", inner, element)}
+  %v.at = getelementptr {element}, ptr %keys, i64 %v.offset
+  store {element} %v.x, ptr %v.at
+  %v.next = add i64 %v, 1
+  %giving = icmp ult i64 %v.next, {k}
+  br i1 %giving, label %values, label %row.end
 row.end:
   %r.next = add i64 %r, 1
   %rows = icmp ult i64 %r.next, {outer * inner}
@@ -135,6 +175,42 @@ done:
   ret void
 }}
 """
+
+
+def _element(name: str, index: str, inner: int, element: str) -> str:
+    """The code that loads `%NAME.x`, the element of the row at an index."""
+    return f"""  %{name}.x.offset = mul i64 {index}, {inner}
+  %{name}.x.at = getelementptr {element}, ptr %row.xs, i64 %{name}.x.offset
+  %{name}.x = load {element}, ptr %{name}.x.at"""
+
+
+def _entry(name: str, place: str, inner: int, bits: str) -> str:
+    """The code that loads `%NAME.key` and `%NAME.index` from a place of the heap."""
+    return f"""{_addresses(name, place, inner, bits)}
+  %{name}.key = load {bits}, ptr %{name}.key.at
+  %{name}.index = load i64, ptr %{name}.index.at"""
+
+
+def _store(name: str, place: str, key: str, index: str, inner: int, bits: str) -> str:
+    """The code that stores a key and its index at a place of the heap."""
+    return f"""{_addresses(name, place, inner, bits)}
+  store {bits} {key}, ptr %{name}.key.at
+  store i64 {index}, ptr %{name}.index.at"""
+
+
+def _addresses(name: str, place: str, inner: int, bits: str) -> str:
+    return f"""  %{name}.offset = mul i64 {place}, {inner}
+  %{name}.key.at = getelementptr {bits}, ptr %keys, i64 %{name}.offset
+  %{name}.index.at = getelementptr i64, ptr %indices, i64 %{name}.offset"""
+
+
+def _comes_behind(name: str, key: str, index: str, other_key: str, other_index: str, bits: str) -> str:
+    """The code of `%NAME.behind`: whether an entry comes behind another in the result."""
+    return f"""  %{name}.less = icmp slt {bits} {key}, {other_key}
+  %{name}.equal = icmp eq {bits} {key}, {other_key}
+  %{name}.later = icmp ugt i64 {index}, {other_index}
+  %{name}.tie = and i1 %{name}.equal, %{name}.later
+  %{name}.behind = or i1 %{name}.less, %{name}.tie"""
 
 
 def _key_of(dtype: str, largest: bool) -> tuple[Any, str]:

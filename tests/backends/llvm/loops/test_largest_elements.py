@@ -50,6 +50,14 @@ def test_elements_in_order(shape: tuple[int, ...], axis: int, k: int, largest: b
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "i64"])
+@pytest.mark.parametrize("k", [1, 2, 300, 4999, 5000])
+def test_long_rows_of_many_equal_elements(k: int, dtype: str):
+    x = np.random.default_rng(1).integers(0, 999, (2, 5000)).astype(TYPES[dtype])
+    for ours, theirs in zip(found(x, 1, k, dtype, True), expected(x, 1, k, True), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_zeros_infinities_and_what_is_no_number(largest: bool, dtype: str):
