@@ -1,6 +1,6 @@
 """What the choice of layouts is worth: one executor, one network, and layouts chosen in seven ways.
 
-    python benchmarks/layouts.py [NETWORK ...] [--threads N] [--batch N] [--seconds S] [--json]
+    python benchmarks/layouts.py [NETWORK ...] [--threads N] [--batch N] [--seconds S] [--tune] [--json]
 
 NETWORK is a file, or `onnx:resnet50` and the like; the default are the networks of the onnx package. Everything is run
 by oneDNN (`layout_ir.compile`), with the same fusion and the same memory plan. What differs is who chooses:
@@ -12,6 +12,9 @@ by oneDNN (`layout_ir.compile`), with the same fusion and the same memory plan. 
                    reorders that this takes
     greedy         all options; every op for itself, in program order
     ours           all options, at least cost
+
+With --tune, ours is what `layout_ir.compile(..., tune=True)` keeps: the choice of least cost, unless one of the first
+four is faster beyond the noise.
 
 In the first four the ops between convolutions are laid out at least cost around them. Choices that give the same
 program are measured once. Times are interleaved, with intervals that hold the true ratio in 95 of 100 cases; a network
@@ -38,6 +41,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import layout_ir as li
 from layout_ir.algebra.format import Format
 from layout_ir.api.execute import entry_point
+from layout_ir.api.network_tuning import signature
 from layout_ir.backends.llvm.runtime.timing import Limits, Times, race
 from layout_ir.backends.onednn.execution_plan import KernelStep
 from layout_ir.backends.onednn.plan_runner import StepTime
@@ -181,13 +185,9 @@ class Row:
     choices: list[Measured]
 
 
-def signature(module: Any) -> tuple[str, ...]:
-    """What tells two laid out programs apart: ops and types, in order."""
-    return tuple(f"{op.name} {[str(r.type) for r in op.results]}" for op in module.walk())
-
-
-def measure(path: str, name: str, batch: int, threads: int, seconds: float) -> Row:
-    """The network in the file `path`, run with the layouts of each chooser in turns for so many seconds."""
+def measure(path: str, name: str, batch: int, threads: int, seconds: float, tune: bool) -> Row:
+    """The network in the file `path`, run with the layouts of each chooser in turns for so many seconds; with `tune`,
+    ours may be another than that of least cost."""
     shapes = _shapes(path, batch)
     executables: dict[str, li.Executable] = {}
     same: dict[str, str] = {}
@@ -202,6 +202,8 @@ def measure(path: str, name: str, batch: int, threads: int, seconds: float) -> R
         same[chooser.name] = first
         if first == chooser.name:
             executables[chooser.name] = li.compile(module, threads=threads)
+    if tune:
+        executables[OURS] = li.compile(path, shapes=shapes, threads=threads, tune=True)
     feeds = _inputs(path, shapes)
     calls = {name: _call(executable, feeds) for name, executable in executables.items()}
     times = race(
@@ -379,6 +381,9 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10.0, help="of timing, per network")
+    parser.add_argument(
+        "--tune", action="store_true", help="ours may be one of the others, where it is faster"
+    )
     parser.add_argument("--json", action="store_true", help="print a list of objects")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -386,9 +391,10 @@ def main() -> int:
     for network in args.networks:
         if args.here:
             path = shipped_network(network) if network.startswith("onnx:") else network
-            rows.append(measure(path, Path(network).name, args.batch, args.threads, args.seconds))
+            rows.append(measure(path, Path(network).name, args.batch, args.threads, args.seconds, args.tune))
             continue
         settings = [f"--{name}={getattr(args, name)}" for name in ("threads", "batch", "seconds")]
+        settings += ["--tune"] if args.tune else []
         command = [sys.executable, __file__, network, "--here", "--json", *settings]
         run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if run.returncode:

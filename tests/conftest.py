@@ -23,6 +23,16 @@ settings.load_profile("any-machine")
 os.environ.setdefault("LAYOUT_IR_CALIBRATE", "off")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves deep tests out where no `-m` asks for any: all of them take hours."""
+    if config.getoption("markexpr"):
+        return
+    deep = [item for item in items if item.get_closest_marker("deep")]
+    if deep:
+        config.hook.pytest_deselected(items=deep)
+        items[:] = [item for item in items if not item.get_closest_marker("deep")]
+
+
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Adds a package to the path: metadata with entry points, and the text of its module `theirs`."""

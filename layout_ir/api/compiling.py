@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
+from layout_ir.api.network_tuning import call_of, fastest, signature
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
 from layout_ir.backends.onednn.execution_plan import plan_execution
 from layout_ir.backends.onednn.library import library
@@ -28,6 +29,8 @@ from layout_ir.backends.onednn.rewrites.pipeline import rewrite_after_selection,
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
 from layout_ir.gc_pause import gc_paused
+from layout_ir.passes.selection.options.targets import find_target
+from layout_ir.passes.selection.options.uniform_kernels import uniform_targets
 from layout_ir.passes.selection.translation.from_ir import is_open
 
 if TYPE_CHECKING:
@@ -43,19 +46,49 @@ class _Settings:
     checked: bool
     measure: Measure
     measure_seconds: float
+    tune: bool
 
     def program(self, module: ModuleOp, entry: str) -> Program:
         """The module, which becomes ours and is used up, with its layouts chosen, compiled."""
+        rewrite_before_selection(module, entry_point(module, entry))
+        if not is_open(module):
+            return self._compiled(module, entry)
+        if self.tune:
+            return self._tuned(module, entry)
+        self._choose_layouts(module)
+        return self._compiled(module, entry)
+
+    def _choose_layouts(self, module: ModuleOp) -> None:
+        optimize(
+            module,
+            self.target,
+            measure=self.measure,
+            measure_seconds=self.measure_seconds,
+            threads=self.threads,
+        )
+
+    def _tuned(self, module: ModuleOp, entry: str) -> Program:
+        """The fastest of the program of least price and those whose convolutions are all of one kind."""
+        programs: dict[str, Program] = {}
+        seen: set[tuple[str, ...]] = set()
+        for kind, target in ("", self.target), *uniform_targets(find_target(self.target)).items():
+            laid_out = module.clone()
+            if kind:
+                optimize(laid_out, target)
+            else:
+                self._choose_layouts(laid_out)
+            if (types := signature(laid_out)) not in seen:
+                seen.add(types)
+                programs[kind] = self._compiled(laid_out, entry)
+        calls = {kind: call_of(program) for kind, program in programs.items()}
+        kind, gain = fastest(calls, self.measure_seconds)
+        program = programs[kind]
+        if kind:
+            program.tuning = f"{kind}, {gain:.2f} times as fast as the choice of least price"
+        return program
+
+    def _compiled(self, module: ModuleOp, entry: str) -> Program:
         function = entry_point(module, entry)
-        rewrite_before_selection(module, function)
-        if is_open(module):
-            optimize(
-                module,
-                self.target,
-                measure=self.measure,
-                measure_seconds=self.measure_seconds,
-                threads=self.threads,
-            )
         rewrite_after_selection(module, function, self.fuse)
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         names = tuple(input_names(function)), tuple(result_names(function))
@@ -75,6 +108,7 @@ def compile(
     checked: bool = False,
     measure: Measure = "off",
     measure_seconds: float = MEASURE_SECONDS,
+    tune: bool = False,
 ) -> Executable:
     """A callable that computes function `entry` of a module, which stays as it is, or an ONNX model, by oneDNN.
 
@@ -84,7 +118,9 @@ def compile(
     `checked`, memory holds NaN before each call, and a call that writes outside of its memory raises LayoutError.
 
     With `measure` ("deciding" or "all"), layouts are chosen by prices that are measured first, on these threads and for
-    `measure_seconds` at most, as `layout_ir.optimize` does.
+    `measure_seconds` at most, as `layout_ir.optimize` does. With `tune`, the network is compiled with all convolutions
+    plain, in channels last and in blocks, too, the programs run in turns for `measure_seconds` at most, and the fastest
+    is kept: the choice of least price unless another is faster beyond the noise.
 
     Raises LayoutError where oneDNN is not installed, or the program has what cannot be executed.
     """
@@ -92,7 +128,7 @@ def compile(
         raise LayoutError(f"threads = {threads!r} is no number of threads: expected a whole number from 1 on")
     check_measure(measure, measure_seconds, threads)
     library()
-    settings = _Settings(target, threads, fuse, checked, measure, measure_seconds)
+    settings = _Settings(target, threads, fuse, checked, measure, measure_seconds, tune)
     if isinstance(model, ModuleOp):
         if shapes is not None:
             raise LayoutError("shapes are for ONNX models: the types of a module say its shapes")

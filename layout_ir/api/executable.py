@@ -47,6 +47,8 @@ class Program:
 
     def __init__(self, runnable: RunnablePlan, *, checked: bool = False) -> None:
         self.runnable = runnable
+        self.tuning = ""
+        """Which layouts were found to be faster than those of least price, and by how much; empty where none were."""
         self.runner = PlanRunner(runnable.plan, threads=runnable.threads, checked=checked)
 
     @property
@@ -211,7 +213,10 @@ class Executable:
             f"constants    {_bytes(plan.constant_bytes)}",
         ]
         rest = ", ".join(f"{count} {name}" for name, count in self.fallbacks.items())
-        return "\n".join([*lines, f"reference    {rest or 'none'}"])
+        lines.append(f"reference    {rest or 'none'}")
+        if self._latest().tuning:
+            lines.append(f"layouts      {self._latest().tuning}")
+        return "\n".join(lines)
 
     # Open sizes -------------------------------------------------------------------------------------------------
 

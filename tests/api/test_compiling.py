@@ -42,7 +42,7 @@ def test_a_network_computes_what_onnx_runtime_does(name: str):
     check_network(name)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", [name for name in networks.NAMES if name not in QUICK])
 def test_every_network_of_the_onnx_package_computes_what_onnx_runtime_does(name: str):
     check_network(name)

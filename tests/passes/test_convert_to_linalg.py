@@ -28,6 +28,7 @@ from tests.exits.linalg.agreement import Program, assert_agree, assert_close
 from tests.exits.linalg.mlir_tools import execute, execute_all
 from tests.exits.linalg.test_pack_ops import lower_pack
 from tests.passes.programs import random_program
+from tests.seeds import seeds
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))
 
@@ -63,12 +64,12 @@ def test_random_programs_compute_the_same(target: str, tmp_path: Path):
     assert_agree(programs, tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("target", ["blocked8", "channels-last", "onednn"])
-def test_sixty_programs_compute_the_same_in_every_form(target: str, way: str, tmp_path: Path):
+@pytest.mark.parametrize("group", seeds(1, 4))
+def test_random_programs_compute_the_same_in_every_form(group: int, target: str, way: str, tmp_path: Path):
     programs: dict[str, Program] = {}
-    for seed in range(20):
+    for seed in range(5 * group, 5 * group + 5):
         module, shape = random_program(7000 + seed, 12)
         optimize(module, target)
         x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
@@ -80,7 +81,7 @@ def test_sixty_programs_compute_the_same_in_every_form(target: str, way: str, tm
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in ("squeezenet", "zfnet512") else pytest.mark.slow)
+        pytest.param(name, marks=() if name in ("squeezenet", "zfnet512") else pytest.mark.deep)
         for name in networks.NAMES
     ],
 )

@@ -40,7 +40,7 @@ SAMPLE = ("regnet_y", "yolov8")
 
 
 def _parameters(names: tuple[str, ...]) -> list[object]:
-    return [pytest.param(name, marks=[] if name in SAMPLE else [pytest.mark.slow]) for name in names]
+    return [pytest.param(name, marks=[] if name in SAMPLE else [pytest.mark.deep]) for name in names]
 
 
 def _require(name: str) -> None:

@@ -45,7 +45,7 @@ QUANTIZED = ("-qdq", "-channels", "-qoperator", "-integer", "-f16")
 
 def _parameters() -> list[Any]:
     return [
-        pytest.param(network, id=name, marks=[] if name in SAMPLE else [pytest.mark.slow])
+        pytest.param(network, id=name, marks=[] if name in SAMPLE else [pytest.mark.deep])
         for name, network in NETWORKS.items()
         if name not in REFUSED
     ]

@@ -30,7 +30,7 @@ TOLERANCE = {"f16": 0.02, "qdq": 0.05, "qoperator": 0.05, "integer": 0.05, "chan
 
 def _parameters() -> list[Any]:
     return [
-        pytest.param(network, id=name, marks=[] if name in SAMPLE else [pytest.mark.slow])
+        pytest.param(network, id=name, marks=[] if name in SAMPLE else [pytest.mark.deep])
         for name, network in NETWORKS.items()
     ]
 

@@ -1,6 +1,6 @@
 """What every network of the zoo promises: valid ONNX, sensible numbers, the same bytes each time.
 
-By default a sample runs, the quickest of each kind; `pytest -m slow tests/zoo` runs the rest (conftest.py).
+By default a sample runs, the quickest of each kind; `pytest -m deep tests/zoo` runs the rest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _parameters() -> list[Any]:
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    return [] if name in SAMPLE else [pytest.mark.slow]
+    return [] if name in SAMPLE else [pytest.mark.deep]
 
 
 @pytest.fixture(name="network", scope="module", params=_parameters())

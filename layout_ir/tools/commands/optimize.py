@@ -321,7 +321,7 @@ def costs_for(module: ModuleOp, args: argparse.Namespace) -> CostModel | None:
         try:
             costs = None if args.costs is None else load_costs(args.costs, threads=threads)
             if args.measure == "off":
-                if args.measure_seconds is not None:
+                if args.measure_seconds is not None and not getattr(args, "tune", False):
                     raise LayoutError("--measure-seconds is for --measure deciding or all")
                 return costs
             return _measured(module, args, costs)

@@ -79,6 +79,12 @@ def add_parser(subparsers: Any) -> None:
         metavar="S",
         help="time both models for at most so long, if six samples take no longer (default: 10)",
     )
+    parser.add_argument(
+        "--tune",
+        action="store_true",
+        help="with --with onednn: compile all convolutions plain, in channels last and in blocks, too, run these in "
+        "turns for --measure-seconds at most and keep the fastest",
+    )
     parser.set_defaults(run=run, target=None)
 
 
@@ -91,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.seed < 0:
         raise LayoutError(f"--seed {args.seed} is below 0: expected a whole number from 0 on")
+    if args.tune and "onednn" not in (args.runtime or ()):
+        raise LayoutError("--tune runs programs of oneDNN in turns: add onednn to --with")
     if args.runtime is not None:
         from layout_ir.tools.commands import model_comparison, runtime_comparison
 

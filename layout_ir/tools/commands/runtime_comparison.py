@@ -94,6 +94,10 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.target is not None and "onednn" not in args.runtime:
         raise LayoutError("--target is what layouts are chosen for: add onednn to --with")
+    if args.tune and (args.costs or args.measure != "off"):
+        raise LayoutError(
+            "--tune chooses layouts by running them, --costs and --measure by prices: leave one out"
+        )
     check_timed_run(args)
     if "onednn" in args.runtime:
         from layout_ir.backends.onednn.library import library
@@ -161,11 +165,13 @@ def _program(args: argparse.Namespace) -> tuple[ModuleOp, dict[str, NDArray[Any]
         feeds = checked_inputs(model, read_arrays(args.inputs))
     else:
         feeds = random_model_inputs(model, input_shapes(args.shapes or ()), args.seed)
-    return from_onnx(path, shapes={name: array.shape for name, array in feeds.items()}), feeds, path
+    shapes = {name: array.shape for name, array in feeds.items()}
+    return from_onnx(path, shapes=shapes, keep_quantized=True), feeds, path
 
 
 def _executable(args: argparse.Namespace, module: ModuleOp) -> Executable:
     from layout_ir.api.compiling import compile
+    from layout_ir.api.measured_selection import MEASURE_SECONDS
     from layout_ir.backends.llvm.runtime.thread_pool import cpus
     from layout_ir.passes.optimize_pipeline import optimize
 
@@ -175,7 +181,8 @@ def _executable(args: argparse.Namespace, module: ModuleOp) -> Executable:
     if costs is not None:
         module = module.clone()
         optimize(module, args.target, costs=costs)
-    return compile(module, args.target, threads=args.threads)
+    seconds = MEASURE_SECONDS if args.measure_seconds is None else args.measure_seconds
+    return compile(module, args.target, threads=args.threads, tune=args.tune, measure_seconds=seconds)
 
 
 def _named(executable: Executable, feeds: dict[str, NDArray[Any]]) -> Callable[[], Mapping[str, Any]]:

@@ -29,11 +29,12 @@ from layout_ir.errors import LayoutError
 from tests.fuzz.reorders import DTYPES, PAIRS, cases, run
 from tests.oracles import onednn
 from tests.plan_evaluation import definition_of_conversion, evaluate
+from tests.seeds import seeds
 
 WIDE = Machine("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_random_conversions_between_guard_pages(seed: int):
     """Every pair of element types in each; `python -m tests.fuzz --only reorders` runs as many as you like."""
     wrong = run(len(PAIRS), 100 + seed)

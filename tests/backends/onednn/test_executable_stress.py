@@ -11,7 +11,7 @@ from tests.backends.onednn.small_programs import compare, needs_library, numbers
 pytestmark = needs_library
 
 
-@pytest.mark.parametrize("seconds", [1.0, pytest.param(10.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(10.0, marks=pytest.mark.deep)])
 def test_eight_threads_on_one_executable_give_the_same_bits(seconds: float):
     outcome = hammer(8, seconds)
     assert outcome.calls >= 8 and outcome.wrong == 0

@@ -10,6 +10,7 @@ from layout_ir.backends.onednn.library import library, unavailable
 from layout_ir.elements.numpy_types import widen
 from tests.backends.onednn.random_networks import random_network
 from tests.backends.onednn.small_programs import needs_library
+from tests.seeds import seeds
 
 pytestmark = needs_library
 
@@ -27,9 +28,9 @@ def check(seed: int) -> None:
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4 * scale, err_msg=f"seed {seed}")
 
 
-@pytest.mark.parametrize("first", range(0, 200, 20))
-def test_networks_of_random_ops(first: int):
-    for seed in range(first, first + 20):
+@pytest.mark.parametrize("group", seeds(4, 50))
+def test_networks_of_random_ops(group: int):
+    for seed in range(20 * group, 20 * group + 20):
         check(seed)
 
 
@@ -45,18 +46,18 @@ def check_quantized(seed: int) -> None:
         assert np.count_nonzero(difference) <= max(0.02 * difference.size, 2), f"seed {seed}"
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
-def test_networks_with_a_quantized_convolution(first: int):
-    for seed in range(first, first + 20):
+@pytest.mark.parametrize("group", seeds(1, 10))
+def test_networks_with_a_quantized_convolution(group: int):
+    for seed in range(20 * group, 20 * group + 20):
         check_quantized(seed)
 
 
 @pytest.mark.skipif(
     unavailable() is not None or not library().computes("bf16"), reason="the CPU computes nothing in bf16"
 )
-@pytest.mark.parametrize("first", range(0, 60, 20))
-def test_networks_on_bf16(first: int):
-    for seed in range(first, first + 20):
+@pytest.mark.parametrize("group", seeds(1, 10))
+def test_networks_on_bf16(group: int):
+    for seed in range(20 * group, 20 * group + 20):
         module, inputs = random_network(seed, few=True, dtype="bf16")
         expected = li.run(module, inputs, reorders="reference")
         for ours, theirs in zip(li.compile(module, checked=True)(inputs), expected, strict=True):
@@ -64,10 +65,3 @@ def test_networks_on_bf16(first: int):
             scale = max(float(np.max(np.abs(theirs), initial=0.0)), 1e-3)
             # Each of up to nine ops rounds to eight bits in the reference.
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=2**-5 * scale, err_msg=f"seed {seed}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(200, 1000, 100))
-def test_more_networks_of_random_ops(first: int):
-    for seed in range(first, first + 100):
-        check(seed)

@@ -58,7 +58,7 @@ def _case(rng: Random, unit: DynamicUnit) -> Case:
 def test_c_programs_move_tensors_of_many_shapes(target: str, tmp_path: Path):
     rng = Random(7)
     units = [_unit(target, number) for number in range(len(_KERNELS))]
-    runs = [(number, _case(rng, unit)) for number, unit in enumerate(units) for _ in range(40)]
+    runs = [(number, _case(rng, unit)) for number, unit in enumerate(units) for _ in range(12)]
     # Every example, so that every choice is taken.
     for number, unit in enumerate(units):
         for shape in hints(unit.reorder):

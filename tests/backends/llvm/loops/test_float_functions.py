@@ -71,7 +71,7 @@ def test_a_function_is_within_its_bound_on_registers_of_any_width(name: str, wid
     check(computed(lambda np, x: getattr(np, name)(x), x, bytes_of_vector=width), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "expm1", "log1p", "sin", "cos"])
 def test_a_function_of_every_1024th_float_is_within_its_bound(name: str):
     x = np.arange(7, 1 << 32, 1024, dtype=np.uint32).view(np.float32)
