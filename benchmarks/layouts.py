@@ -43,8 +43,8 @@ from layout_ir.algebra.format import Format
 from layout_ir.api.execute import entry_point
 from layout_ir.api.network_tuning import signature
 from layout_ir.backends.llvm.runtime.timing import Limits, Times, race
-from layout_ir.backends.onednn.execution_plan import KernelStep
 from layout_ir.backends.onednn.plan_runner import StepTime
+from layout_ir.backends.onednn.plan_steps import KernelStep, Place
 from layout_ir.backends.onednn.rewrites.pipeline import rewrite_before_selection
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.optimize_pipeline import optimize
@@ -228,7 +228,11 @@ def _measured(
     plan: Any = executables[first].plan
     reorders = [step for step in plan.steps if isinstance(step, KernelStep)]
     moved = sum(
-        place.layout.nbytes(place.dtype) for step in reorders for _, *pair in step.moves for place in pair
+        place.layout.nbytes(place.dtype)
+        for step in reorders
+        for _, *pair in step.moves
+        for place in pair
+        if isinstance(place, Place)
     )
     ratio = times.ratio(first, to=OURS)
     faster = first != OURS and ratio.high < 1 / _BEYOND
