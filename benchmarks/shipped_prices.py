@@ -6,7 +6,8 @@
 Measures what the ops of the networks of the onnx package and of those of `tests/zoo` listed below could run as, in the
 layouts of target onednn, on one thread, until the seconds are over: a few options of every network at first. What was
 measured is added to --prices, so that several runs go on where the one before ended. The model that fits all of it is
-written into the package. With --ops, only what these take is measured, and the rest of the model stays as it is.
+written into the package. With --ops, only what these take is measured, and the rest of the model stays as it is, with
+the machine that it names.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ def main() -> None:
     if model is None:
         raise SystemExit("too few prices for a model")
     if args.ops:
-        model = PriceModel({**shipped_model(f"onednn-{args.extension}")[0].groups, **model.groups})
+        shipped, source = shipped_model(f"onednn-{args.extension}")
+        model = PriceModel({**shipped.groups, **model.groups})
     path = ROOT / "passes" / "selection" / "costs" / f"onednn-{args.extension}.json"
     path.write_text(model_text(model, source), encoding="utf-8")
     print(f"{len(costs.prices)} prices, {len(model.groups)} groups, {path.stat().st_size} bytes in {path}")

@@ -49,6 +49,7 @@ from layout_ir.backends.onednn.quantized_values import quantizing
 from layout_ir.dialects import layout, nn
 from layout_ir.dialects.layout import dtype_of
 from layout_ir.elements.numpy_types import Array
+from layout_ir.passes.selection.options.onednn_query import vector_extension
 
 VIEWS = (layout.PermuteOp, layout.ReshapeOp, layout.SliceOp, layout.CastOp)
 """Ops whose result is the memory of their operand."""
@@ -57,13 +58,22 @@ _SMALL = 4096
 """Elements of operands and result up to which the library's reference is taken: it computes one in some nanoseconds,
 and NumPy takes some ten microseconds for any op."""
 
-_SLOW_POST_OPS = (nn.SwishOp,)
-"""Functions that the library computes so slowly that a compiled loop over what lies in the caches is faster. Measured
-on a Zen 4, ns per element: swish as a post-op of convolutions 0.54, by a loop in place 0.25; sigmoid 0.36 and 0.25;
-hard swish 0.05 and 0.08."""
 
-_BIAS = 4
-"""Where the request for a convolution has its bias."""
+def _is_slow_post_op(op: nn.ElementwiseOp) -> bool:
+    """Whether the library computes a function so slowly that a compiled loop over what lies in the caches is faster.
+
+    Measured in ns per element, as a post-op of convolutions and by a loop in place: with AVX-512 (Zen 4) swish 0.54 and
+    0.25, sigmoid 0.36 and 0.25, hard swish 0.05 and 0.08; with AVX2 (Zen 3) swish 1.1 and 0.7, tanh 4.1 and 0.8, GELU
+    by tanh 4.4 and 1.2, GELU 0.9 and 1.1.
+    """
+    if isinstance(op, nn.SwishOp):
+        return True
+    is_by_tanh = isinstance(op, nn.TanhOp) or (isinstance(op, nn.GeluOp) and op.approximate == "tanh")
+    return is_by_tanh and vector_extension() == "avx2"
+
+
+_BIAS = {"convolution_forward": 4, "deconvolution_forward": 4, "matmul": 2}
+"""Where the request for a primitive has its bias."""
 
 _TAKES_SUM = frozenset({"convolution_forward", "deconvolution_forward", "matmul", "binary", "reduction"})
 """Primitives that add what the result held before. A pool or resampling by loops of C++ accepts the post-op and leaves
@@ -102,11 +112,23 @@ def _takes_post_ops(descriptor: PrimitiveDescriptor) -> bool:
 
 def _is_faster_by_itself(op: nn.ElementwiseOp, group: Group, result: Layout) -> bool:
     """Whether a loop computes `op` in less time than a primitive takes longer with it as a post-op: functions that the
-    library is slow at, on results large enough for a step of their own, which the last cache still holds."""
+    library is slow at, or primitives that are slow at any, on results large enough for a step of their own, which the
+    last cache still holds."""
     assert group.primitive is not None
     is_large = result.nelems >= _SMALL and result.nbytes("f32") <= host().l3
     is_plain = dtype_of(op.result.type) == "f32" and not group.primitive.quantization
-    return isinstance(op, _SLOW_POST_OPS) and is_large and is_plain
+    return is_large and is_plain and (_is_slow_post_op(op) or _goes_over_products_again(group.descriptor))
+
+
+def _goes_over_products_again(descriptor: PrimitiveDescriptor | None) -> bool:
+    """Whether a product of matrices applies post-ops to its finished result, slower than a step of their own does.
+
+    That is so of products by the library's `gemm`: with AVX2 (Zen 3), 128x64 by 64x1024, ns per element, as a post-op
+    and by a step of its own: a row that is added 0.95 and 0.13, relu 0.5 and 0.1, hard swish 0.4 and 0.2, GELU 1.1 and
+    0.9. A tensor that is added in place costs 0.2 either way.
+    """
+    assert descriptor is not None
+    return descriptor.request.name == "matmul" and descriptor.implementation.startswith("gemm")
 
 
 class Liveness:
@@ -279,13 +301,15 @@ class _Fusion:
         whole = group.primitive.extents == (before.extent,) != before.shape
         if not whole and after.is_padded and after.pad not in ("zero", "undef"):
             return False
-        if _scale_constants(group, op, value, values):
+        if _scale_constants(group, op, value, values) or _add_row(group, op, value, values):
             group.ops.append(op)
             group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
-        if not (whole or _takes_post_ops(group.descriptor)) or _is_faster_by_itself(op, group, after):
+        if not (whole or _takes_post_ops(group.descriptor)):
             return False
         for post_op, operand in self._post_ops(group, op, value, whole):
+            if not isinstance(post_op, SumPostOp) and _is_faster_by_itself(op, group, after):
+                continue
             chain = (*group.primitive.post_ops, post_op)
             try:
                 descriptor = _asked(values.library, replace(group.primitive, post_ops=chain))
@@ -452,15 +476,41 @@ def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values
 
 def _add_bias(group: Group, channels: Array, values: Values) -> bool:
     """Gives a convolution that has none the bias `channels`; whether there is an implementation with one."""
-    assert group.primitive is not None
-    operand, bias = values.packed(np.ascontiguousarray(channels))
+    return _set_bias(group, np.ascontiguousarray(channels), values)
+
+
+def _add_row(group: Group, op: nn.ElementwiseOp, value: SSAValue, values: Values) -> bool:
+    """Gives a product of matrices the constant row that `op` adds as its bias, which costs nothing; whether it did."""
+    primitive = group.primitive
+    assert primitive is not None
+    if not isinstance(op, nn.AddOp) or not isinstance(group.ops[0], nn.MatmulOp):
+        return False
+    if primitive.post_ops or primitive.quantization or Argument.BIAS in group.operands:
+        return False
+    other = op.operands[1] if op.operands[0] is value else op.operands[0]
+    constant, shape = values.constant(other), values.layout(other).shape
+    extents = _seen(shape, values.layout(value).shape, primitive.extents)
+    if constant is None or extents is None or not _takes_broadcast(primitive.request.name, extents):
+        return False
+    row = np.broadcast_to(constant, shape).reshape(-1)
+    return _set_bias(group, np.broadcast_to(row, (1, primitive.extents[-1])), values)
+
+
+def _set_bias(group: Group, constant: Array, values: Values) -> bool:
+    """Gives the primitive of a group, which has none, a bias; whether there is an implementation with one."""
+    assert group.primitive is not None and group.descriptor is not None
+    operand, bias = values.packed(np.ascontiguousarray(constant))
     request = group.primitive.request
-    arguments = (*request.arguments[:_BIAS], bias, *request.arguments[_BIAS + 1 :])
+    place = _BIAS[request.name]
+    arguments = (*request.arguments[:place], bias, *request.arguments[place + 1 :])
     request = replace(request, arguments=arguments)
     try:
-        group.descriptor = PrimitiveDescriptor(values.library, request)
+        descriptor = PrimitiveDescriptor(values.library, request)
     except Refused:
         return False
+    if descriptor.is_slow and not group.descriptor.is_slow:
+        return False
+    group.descriptor = descriptor
     group.primitive = replace(group.primitive, request=request)
     group.operands[Argument.BIAS] = operand
     return True

@@ -46,6 +46,9 @@ _UNLIKE = ("nn.conv", REORDER)
 _FOLDS = 10
 _STEPS = 200
 
+_MODE = re.compile(r'\bmode = "?(\w+)')
+"""How a resize says its interpolation; to the nearest where it says none."""
+
 Group = tuple[str, str, str]
 """Op, variant of it, class of formats."""
 
@@ -207,6 +210,9 @@ def _variant(key: PriceKey) -> str:
         if per_group < channels:
             return "depthwise" if per_group == 1 else "grouped"
         return "pointwise" if all(extent == 1 for extent in key.ins[1].shape[2:]) else "dense"
+    if key.op == "nn.resize":
+        mode = _MODE.search(key.attributes)
+        return "nearest" if mode is None else mode[1]
     if len(key.ins) > 1:
         second = key.ins[1]
         if second.lies in (CONSTANT, NUMBER):

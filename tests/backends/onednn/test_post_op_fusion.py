@@ -130,6 +130,36 @@ def test_negative_small_results_and_half_floats_keep_it_as_a_post_op(size: int, 
     assert ("nn.conv", "nn.swish") in found
 
 
+@pytest.mark.parametrize("op", [nn.ReluOp, nn.GeluOp, nn.SoftplusOp])
+@pytest.mark.parametrize("rows", [4, 256])
+def test_functions_join_products_where_that_is_no_second_pass(op: Any, rows: int):
+    program = Program((rows, 24))
+    y = program.add(nn.MatmulOp, program.argument(0), program.constant(numbers((24, 64), 1)))
+    y = program.add(op, y)
+    x = numbers((rows, 24))
+    profile = compare(program.module(y), x).profile([x])
+    apart = profile[0].implementation.startswith("gemm") and rows * 64 >= 4096
+    assert len(profile) == (2 if apart else 1)
+
+
+@pytest.mark.parametrize("row", [(64,), (1, 64), (1, 1), ()])
+@pytest.mark.parametrize("batch", [(256,), (2, 128)])
+def test_a_row_is_the_bias_of_a_product(batch: tuple[int, ...], row: tuple[int, ...]):
+    program = Program((*batch, 24))
+    y = program.add(nn.MatmulOp, program.argument(0), program.constant(numbers((24, 64), 1)))
+    y = program.add(nn.AddOp, y, program.constant(numbers(row, 2)))
+    x = numbers((*batch, 24))
+    assert steps(compare(program.module(y), x), x) == [("nn.matmul", "nn.add")]
+
+
+@pytest.mark.parametrize("addend", [(256, 1), (256, 64)])
+def test_negative_a_column_or_a_matrix_is_no_bias(addend: tuple[int, ...]):
+    program = Program((256, 24))
+    y = program.add(nn.MatmulOp, program.argument(0), program.constant(numbers((24, 64), 1)))
+    y = program.add(nn.AddOp, y, program.constant(numbers(addend, 2)))
+    compare(program.module(y), numbers((256, 24)))
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_numbers_per_channel_become_part_of_the_weights(bias: bool):
     program = Program(SHAPE)

@@ -100,6 +100,16 @@ def test_kinds_of_ops_and_of_formats_have_fits_of_their_own() -> None:
     assert group_of(reorder) == ("layout.reorder", "", "row-major to channels last")
 
 
+@pytest.mark.parametrize(
+    ("attributes", "variant"), [('mode = "linear"', "linear"), ("sizes = array<i64: 1>", "nearest")]
+)
+def test_resizes_are_apart_by_their_interpolation(attributes: str, variant: str) -> None:
+    picture = TensorKey((1, 4, 8, 8), "f32", "nhwc")
+    assert group_of(PriceKey("nn.resize", attributes, (picture,), (picture,))) == (
+        "nn.resize", variant, "channels last"
+    )  # fmt: skip
+
+
 def test_negative_a_group_without_prices_enough_has_no_model() -> None:
     few = {key: _machine(key) for key in CONVS[: FEWEST - 1]}
     assert fitted_model(few) is None
