@@ -72,14 +72,15 @@ def _is_faster_by_loop(op: Operation) -> bool:
 
 
 _FASTER = (
-    nn.SoftmaxOp, nn.LogSoftmaxOp, nn.SwishOp, nn.SigmoidOp, nn.TanhOp, nn.EluOp, nn.ExpOp, nn.BinaryOp
+    nn.SoftmaxOp, nn.LogSoftmaxOp, nn.SwishOp, nn.SigmoidOp, nn.TanhOp, nn.EluOp, nn.ExpOp, nn.LogOp, nn.BinaryOp
 )  # fmt: skip
 """Ops whose loop is faster than a primitive of the library, where they are elementwise on f32. Measured on a Zen 4, in
 us by a loop and by a primitive of `jit`: rows of a softmax, 3072 of 49 98 and 177, 1536 of 128 85 and 161, 32 of 32000
 400 and 757; 94,080 elements of swish 32 and 68, sigmoid 32 and 46, ELU 24 and 40, exp 22 and 33; 112x112 pixels of 32
 channels times a number per channel 45 and 140, 12x128 rows of 128 plus a row 19 and 34, sums of 50,176 elements 8 and
 9, of eight 1.0 and 1.8. GELU, tanh and softplus take as long by either, and mish three times as long by a loop. On a
-Zen 3 with AVX2, tanh takes 0.8 ns per element by a loop and 3.5 to 5 by a primitive, and so does GELU by tanh."""
+Zen 3 with AVX2, tanh takes 0.8 ns per element by a loop and 3.5 to 5 by a primitive, so does GELU by tanh, and log 0.8
+and 1.6."""
 
 _LOOPED = (nn.ElementwiseOp, nn.ReduceOp, nn.SoftmaxOp, nn.LogSoftmaxOp, nn.LayerNormOp, nn.BatchNormOp)
 """Ops of which the loop is better than a primitive that is no kernel for vectors. Measured on a Zen 4, the mean of 128
