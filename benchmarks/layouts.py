@@ -185,7 +185,7 @@ class Row:
     choices: list[Measured]
 
 
-def measure(path: str, name: str, batch: int, threads: int, seconds: float, tune: bool) -> Row:
+def measure(path: str, name: str, batch: int, threads: int, seconds: float, tune: bool = False) -> Row:
     """The network in the file `path`, run with the layouts of each chooser in turns for so many seconds; with `tune`,
     ours may be another than that of least cost."""
     shapes = _shapes(path, batch)

@@ -40,7 +40,13 @@ def _import(source: Any) -> Any:
     return from_onnx(source)
 
 
-@pytest.mark.parametrize("name", networks.NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.deep if name in ("vgg19", "zfnet512") else ())
+        for name in networks.NAMES
+    ],
+)
 def test_random_weights_agree_with_onnx_runtime(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
     from layout_ir.api.execute import run
@@ -103,8 +109,15 @@ def test_every_target_computes_the_same(name: str, target: str) -> None:
     _agree(run(module, [x], reorders="compiled"), want)
 
 
-@pytest.mark.parametrize("target", ["blocked8", *OTHERS])
-@pytest.mark.parametrize("name", networks.NAMES)
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        # Each network for a third of the targets, each target with a third of the networks.
+        pytest.param(name, target, marks=() if (number + other) % 3 == 0 else pytest.mark.deep)
+        for number, name in enumerate(networks.NAMES)
+        for other, target in enumerate(("blocked8", *OTHERS))
+    ],
+)
 def test_optimized_and_original_strip_to_the_same_text(name: str, target: str) -> None:
     module, original = _import(networks.path(name)), _import(networks.path(name))
     optimize(module, target)

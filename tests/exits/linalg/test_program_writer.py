@@ -23,6 +23,7 @@ from layout_ir.passes.convert_to_physical import convert_to_physical
 from tests.exits.linalg.agreement import Program, assert_agree
 from tests.passes.test_convert_to_physical import FORMATS, OPS, SHAPE, op_program
 from tests.programs import parse
+from tests.seeds import seeds
 
 WAYS: dict[str, Callable[[ModuleOp], None]] = {"linalg": convert_to_linalg, "loops": convert_to_loops}
 
@@ -44,15 +45,16 @@ def programs_of(name: str) -> dict[str, Program]:
 
 
 @pytest.mark.parametrize("name", [name for name in OPS if not name.startswith("grouped")])
-def test_every_op_computes_the_same_as_linalg(name: str, tmp_path: Path):
+@pytest.mark.parametrize("half", seeds(1, 2))
+def test_every_op_computes_the_same_as_linalg(name: str, half: int, tmp_path: Path):
     programs = programs_of(name)
     assert len(programs) >= 5
-    assert_agree(programs, tmp_path)
+    assert_agree(dict(list(programs.items())[half::2]), tmp_path)
 
 
 @pytest.mark.parametrize("name", [name for name in OPS if not name.startswith("grouped")])
 def test_every_op_computes_the_same_as_loops(name: str, tmp_path: Path):
-    programs = dict(list(programs_of(name).items())[:5])
+    programs = dict(list(programs_of(name).items())[:3])
     assert_agree(programs, tmp_path, convert=convert_to_loops)
 
 

@@ -29,10 +29,11 @@ from tests.passes.onnx.optimized import (
     value,
 )
 from tests.passes.onnx.random_models import random_model
+from tests.seeds import seeds
 
 TARGETS = ("onnx", "ort-cpu")
 X = (2, 3, 4, 5)
-_SAMPLE, _RANDOM = 2, 40
+_SAMPLE = 2
 
 
 def _check_case(case: Case, orders: dict[int, tuple[int, ...]], out_order: int | None, seed: int) -> None:
@@ -50,7 +51,7 @@ def test_operators_compute_the_same_behind_transposes(case: Case):
         _check_case(case, orders, random.choice((None, random.randrange(24))), seed)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_operators_compute_the_same_behind_every_transpose(case: Case):
     shapes = {k: given for k, given in enumerate(case.inputs) if isinstance(given, tuple)}
@@ -75,16 +76,9 @@ def _check_random(seed: int) -> None:
     check_optimized(model, feeds, inputs="free", outputs="free", compares_bytes=not dynamic)
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_random_models_compute_the_same(part: int):
-    for seed in range(part, _RANDOM, 4):
-        _check_random(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
-def test_many_random_models_compute_the_same(part: int):
-    for seed in range(_RANDOM + part, 320, 10):
+@pytest.mark.parametrize("group", seeds(4, 32))
+def test_random_models_compute_the_same(group: int):
+    for seed in range(10 * group, 10 * group + 10):
         _check_random(seed)
 
 

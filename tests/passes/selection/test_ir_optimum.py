@@ -20,14 +20,16 @@ from tests.passes.selection.ilp import optimum_of
 from tests.passes.selection.ir_programs.drawing import random_ir
 from tests.passes.selection.ir_programs.optimum import priced
 from tests.programs import parse
+from tests.seeds import seeds
 
-PARTS, PROGRAMS = 10, 500
+PROGRAMS = 50
+"""In each part."""
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", seeds(4, 10))
 def test_optimum_of_programs_equals_brute_force(part: int):
     rng = random.Random(part)
-    for _ in range(PROGRAMS // PARTS):
+    for _ in range(PROGRAMS):
         text, costs = random_ir(rng)
         module = parse(text)
         _, optimum = optimum_of(module, costs)
