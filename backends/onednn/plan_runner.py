@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.loops.loop_calls import check_indices
 from layout_ir.backends.llvm.runtime import thread_pool
+from layout_ir.backends.onednn.byte_copy import ByteCopy
 from layout_ir.backends.onednn.library import ExecutionArgument, Handle
 from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
 from layout_ir.backends.onednn.plan_steps import (
@@ -194,9 +195,13 @@ class _Activation:
         given = _pointer(step.primitive), _pointer(self.stream), len(block), addressof(block)
         self._record(STATUS, execute, *given)
 
-    def _kernel(self, kernel: Kernel, source: Location, target: Location) -> None:
+    def _kernel(self, kernel: Kernel | ByteCopy, source: Location, target: Location) -> None:
         """A compiled kernel: alone, on the threads of OpenMP where the library has them, else on our own."""
-        places = self._parallel(kernel.address, kernel.threads)
+        if isinstance(kernel, ByteCopy):
+            self._record(PLAIN, kernel.address, 0, 0, kernel.nbytes)
+            places = B, A
+        else:
+            places = self._parallel(kernel.address, kernel.threads)
         for word, place in zip(places, (source, target), strict=True):
             held = self.bytes.get(place.buffer)
             if held is None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.backends.onednn.byte_copy import ByteCopy
 from layout_ir.backends.onednn.library import Handle, Library
 from layout_ir.backends.onednn.lifetime_plan import ArenaPlan
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
@@ -144,10 +145,10 @@ class PrimitiveStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelStep:
-    """Compiled reorders, each from a location to a location."""
+    """Compiled reorders and copies of bytes, each from a location to a location."""
 
     text: StepText
-    moves: tuple[tuple[Kernel, Location, Location], ...]
+    moves: tuple[tuple[Kernel | ByteCopy, Location, Location], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
