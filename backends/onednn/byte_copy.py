@@ -6,27 +6,13 @@ took LLVM 5 ms.
 
 from __future__ import annotations
 
-import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.call import threads_for
+from layout_ir.backends.onednn.plan_steps import ByteCopy
 from layout_ir.elements.numpy_types import storage
-
-
-@dataclass(frozen=True, slots=True)
-class ByteCopy:
-    """A copy of so many bytes by one thread."""
-
-    nbytes: int
-
-    @property
-    def address(self) -> int:
-        """Where the machine code begins: a function of destination, source and the number of bytes."""
-        address = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value
-        assert address is not None
-        return address
 
 
 def byte_copy(source: Layout, destination: Layout, dtype: str, threads: int) -> ByteCopy | None:

@@ -15,7 +15,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.parts import part_offset
 from layout_ir.backends.llvm import Reorder, compile_reorder
 from layout_ir.backends.onednn import memory_descriptors as descriptors
-from layout_ir.backends.onednn.byte_copy import ByteCopy, byte_copy
+from layout_ir.backends.onednn.byte_copy import byte_copy
 from layout_ir.backends.onednn.library import Library
 from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.loop_fusion import join_loops
@@ -25,6 +25,7 @@ from layout_ir.backends.onednn.op_primitives.primitive_operands import Operand, 
 from layout_ir.backends.onednn.placement import Part, part_of_slice, parts_of_concats, sharing
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
+    ByteCopy,
     ExecutionPlan,
     KernelStep,
     Location,

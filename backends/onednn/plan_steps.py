@@ -8,6 +8,7 @@ lies in one arena, as the plan of lifetimes says.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.runtime.jit import Code
-from layout_ir.backends.onednn.byte_copy import ByteCopy
 from layout_ir.backends.onednn.library import Handle, Library
 from layout_ir.backends.onednn.lifetime_plan import ArenaPlan
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
@@ -101,6 +101,20 @@ class Kernel(Protocol):
     def threads(self) -> int:
         """How many threads share a call."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ByteCopy:
+    """A copy of so many bytes by one thread, for which nothing is compiled."""
+
+    nbytes: int
+
+    @property
+    def address(self) -> int:
+        """Where the machine code begins: a function of destination, source and the number of bytes."""
+        address = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value
+        assert address is not None
+        return address
 
 
 class LoopKernel(Kernel, Protocol):

@@ -30,12 +30,12 @@ from layout_ir.backends.llvm.loops.loop_calls import argument_row
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.jit import Code
-from layout_ir.backends.onednn.byte_copy import ByteCopy
 from layout_ir.backends.onednn.library import Library, Refused, dims
 from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT, ArenaPlan
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor, described
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
+    ByteCopy,
     ExecutionPlan,
     Kernel,
     KernelStep,

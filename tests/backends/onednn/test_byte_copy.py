@@ -11,7 +11,8 @@ import layout_ir as li
 from layout_ir import Format
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.call import threads_for
-from layout_ir.backends.onednn.byte_copy import ByteCopy, byte_copy
+from layout_ir.backends.onednn.byte_copy import byte_copy
+from layout_ir.backends.onednn.plan_steps import ByteCopy
 from tests.backends.onednn.small_programs import needs_library
 
 SHAPE = (1, 16, 6, 5)
