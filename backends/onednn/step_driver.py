@@ -1,10 +1,13 @@
 """Steps of a plan run one after the other by machine code: one native call for all steps between two by NumPy.
 
-A step is a record of six words, and there are three kinds:
+A step is a record of some words, and there are three kinds:
 
     STATUS      int function(a, b, (int) c, d): a primitive; another status than 0 ends the walk
     PLAIN       void function(a, b, c, d): a compiled kernel from a to b, part c of d
     n > 1       the same kernel in parts, by a team of n threads of OpenMP
+
+Memory that the caller has is lent for one call. Where its addresses go, in records and in the arguments of loops, is
+written down once, as patches; a call applies them and walks.
 
 Kernels run on the threads of OpenMP because primitives do: the workers of two pools would spin for the same cores, each
 waiting for work while the other has it (two threads on two cores: a network that takes 4 ms took 24).
