@@ -15,6 +15,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.parts import part_offset
 from layout_ir.backends.llvm import Reorder, compile_reorder
 from layout_ir.backends.onednn import memory_descriptors as descriptors
+from layout_ir.backends.onednn.byte_copy import byte_copy
 from layout_ir.backends.onednn.library import Library
 from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.loop_fusion import join_loops
@@ -24,6 +25,7 @@ from layout_ir.backends.onednn.op_primitives.primitive_operands import Operand, 
 from layout_ir.backends.onednn.placement import Part, part_of_slice, parts_of_concats, sharing
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
+    ByteCopy,
     ExecutionPlan,
     KernelStep,
     Location,
@@ -363,11 +365,17 @@ class _Planner:
     def _move(
         self, op: Operation, pairs: Sequence[tuple[Place, Place]], conversion: Conversion | None = None
     ) -> None:
-        moves: list[tuple[Reorder, Place, Place]] = []
+        moves: list[tuple[Reorder | ByteCopy, Place, Place]] = []
         for source, target in pairs:
             if source.layout.swizzle is not None or target.layout.swizzle is not None:
                 raise LayoutError("no kernel reads or writes a swizzle")
             what = conversion or Conversion(source.dtype, target.dtype)
+            copy = None
+            if what == Conversion(source.dtype, source.dtype):
+                copy = byte_copy(source.layout, target.layout, source.dtype, self.threads)
+            if copy is not None:
+                moves.append((copy, _from_first(source), _from_first(target)))
+                continue
             kernel = compile_reorder(source.layout, target.layout, conversion=what, threads=self.threads)
             moves.append((kernel, source, target))
         text = self._text([op], "reorder", [place for pair in pairs for place in pair], shown=2)
@@ -508,6 +516,13 @@ class _Planner:
 def replace_layout(place: Place, layout: Layout) -> Place:
     """The same buffer under another layout."""
     return replace(place, layout=layout)
+
+
+def _from_first(place: Place) -> Place:
+    """The same elements, in bytes that begin with the first of them."""
+    first = place.layout.first_address
+    start = place.start + first * storage(place.dtype).itemsize
+    return replace(place, start=start, layout=replace(place.layout, offset=place.layout.offset - first))
 
 
 def _stored(array: Array) -> Array:

@@ -78,7 +78,7 @@ class Library:
         self.api: Any = load(path)
         self.is_synchronous = not sycl
         """Whether an execution is over when its call returns."""
-        self._set_threads: Callable[[int], Any] | None = None
+        self._set_threads: Any = None
         if not sycl:
             self._set_threads = ctypes.CDLL("libgomp.so.1").omp_set_num_threads
         _declare(self.api)
@@ -109,6 +109,11 @@ class Library:
         """Has the executions that this thread calls run on so many threads, where the build lets one say it."""
         if self._set_threads is not None:
             self._set_threads(threads)
+
+    @property
+    def threads_setter(self) -> int:
+        """The address of the C function by which `use_threads` says how many; 0 where the build takes all CPUs."""
+        return (ctypes.cast(self._set_threads, c_void_p).value or 0) if self._set_threads is not None else 0
 
     def check(self, status: int, what: str) -> None:
         """Raises Refused where `status`, of the call that `what` names, is not success."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import addressof, c_void_p, cast
+from ctypes import addressof, c_uint64, c_void_p, cast
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
@@ -25,6 +25,7 @@ from layout_ir.backends.onednn.library import ExecutionArgument, Handle
 from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
+    ByteCopy,
     ExecutionPlan,
     Kernel,
     KernelStep,
@@ -44,6 +45,7 @@ from layout_ir.backends.onednn.step_driver import (
     A,
     B,
     C,
+    finds_elements,
     step_driver,
     team_functions,
 )
@@ -78,28 +80,44 @@ class PlanRunner:
 
     def __call__(self, inputs: Sequence[Tensor], times: list[StepTime] | None = None) -> list[Array]:
         """The results, in their logical shapes. `times` is given an entry per step."""
+        activation = self._activation()
         try:
-            activation = self._idle.pop()
-        except IndexError:
-            activation = _Activation(self.plan, self.checked)
-        try:
-            return activation.run(inputs, self.threads, times)
+            return activation.run(inputs, times)
         finally:
             self._idle.append(activation)
+
+    def on_arrays(self, arrays: Sequence[Array]) -> list[Array] | None:
+        """The results, in their logical shapes, for arrays that lie as the inputs do, which the caller has looked at.
+
+        None where the plan needs more than its records: then tensors are to be given. Small networks run in
+        microseconds, so this writes addresses, makes one native call, and nothing else.
+        """
+        activation = self._activation()
+        try:
+            return activation.run_records(arrays) if activation.is_records else None
+        finally:
+            self._idle.append(activation)
+
+    def _activation(self) -> _Activation:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Activation(self.plan, self.threads, self.checked)
 
     def steps_on(self, inputs: Sequence[Tensor]) -> Callable[[], None]:
         """All steps of a call on `inputs`, without what is done before and behind them: what is repeated to be timed.
 
         The results stay where the steps write them.
         """
-        return _Activation(self.plan, checked=False).repeated(inputs, self.threads)
+        return _Activation(self.plan, self.threads, checked=False).repeated(inputs)
 
 
 class _Activation:
     """What one call at a time needs."""
 
-    def __init__(self, plan: ExecutionPlan, checked: bool) -> None:
+    def __init__(self, plan: ExecutionPlan, threads: int, checked: bool) -> None:
         self.plan = plan
+        self.threads = threads
         self.library = plan.library
         self.checked = checked
         self.stream = self.library.new_stream()
@@ -116,11 +134,13 @@ class _Activation:
                 assert buffer.array is not None
                 self.bytes[buffer] = buffer.array.reshape(-1).view(np.uint8)
         self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
-        self.external: dict[Buffer, list[tuple[c_void_p, int]]] = {}
-        self.patched: dict[Buffer, list[tuple[int, int, int]]] = {}
-        """Of memory that the caller has: the records that hold an address in it, the word, and the offset."""
-        self.loop_arguments: dict[Buffer, list[tuple[NDArray[np.uint64], int, int]]] = {}
-        """Where the arguments of loops have addresses in such memory, and the offset."""
+        self._number = {buffer: number for number, buffer in enumerate(self.lent)}
+        self._memories: list[tuple[int, Buffer, int]] = []
+        """Memory objects over memory that the caller has, and their offsets in it."""
+        self._in_records: list[tuple[int, int, Buffer, int]] = []
+        """The records that hold an address in such memory, the word, and the offset."""
+        self._in_arguments: list[tuple[int, Buffer, int]] = []
+        """The addresses of such words in the arguments of loops, and the offset."""
         self.with_indices: list[tuple[str, NDArray[np.uint64]]] = []
         """Ops whose loops note indices outside of their dim, and where."""
         self._keep: list[Any] = []
@@ -133,11 +153,52 @@ class _Activation:
             self._prepare(step)
         self._first.append(len(self._records))
         self._await()
-        self.records = np.array(self._records, np.int64).reshape(-1, WORDS)
-        self._first_record = self.records.ctypes.data
+        self._link()
         self.calls = list(self._calls())
+        own = [
+            place.buffer.number == k and place.buffer.owner is Owner.RESULT
+            for k, place in enumerate(plan.results)
+        ]
+        self.is_records = (
+            not checked
+            and all(own)
+            and not any(isinstance(step, ReferenceStep) for step in plan.steps)
+            and finds_elements()
+        )
+        """Whether a call is its records and nothing else."""
+        self._made = [(place.layout.shape, storage(place.dtype)) for place in plan.results]
+        self._places = [self._number[place.buffer] for place in plan.inputs]
+        if self.is_records:
+            self._places += [self._number[place.buffer] for place in plan.results]
 
     # Preparing --------------------------------------------------------------------------------------------------
+
+    def _link(self) -> None:
+        """Makes the records of a call: in front those that say on how many threads and where memory objects have what
+        is lent, then those of the steps. And what writes the addresses of lent memory into them."""
+        front: list[list[int]] = []
+        if self.library.threads_setter:
+            front.append([PLAIN, self.library.threads_setter, self.threads, 0, 0, 0, 0])
+        words: list[tuple[int, Buffer, int]] = []
+        set_handle = self._address_of("dnnl_memory_set_data_handle")
+        for memory, buffer, offset in self._memories:
+            words.append((len(front) * WORDS + B, buffer, offset))
+            front.append([STATUS, set_handle, memory, 0, 0, 0, 0])
+        self._steps_at = len(front)
+        self._first = [len(front) + first for first in self._first]
+        for record, word, buffer, offset in self._in_records:
+            words.append(((len(front) + record) * WORDS + word, buffer, offset))
+        self.records = np.array([*front, *self._records], np.int64).reshape(-1, WORDS)
+        self._first_record = self.records.ctypes.data
+        patches = [(self._first_record + 8 * word, buffer, offset) for word, buffer, offset in words]
+        patches += self._in_arguments
+        self._patches = np.array(
+            [(word, self._number[buffer], offset) for word, buffer, offset in patches], np.int64
+        ).reshape(-1, 3)
+        self._lent_row: Any = (c_uint64 * max(len(self.lent), 1))()
+        self._bound = self._patches.ctypes.data, len(self._patches), addressof(self._lent_row)
+        self._block = np.array([*self._bound, self._first_record, len(self.records)], np.int64)
+        self._block_at = self._block.ctypes.data
 
     def _prepare(self, step: Step) -> None:
         match step:
@@ -155,7 +216,7 @@ class _Activation:
 
     def _calls(self) -> Iterator[Callable[[], None]]:
         """What a call of the plan is: walks over the records, and steps by the reference between them."""
-        first = 0
+        first = self._steps_at
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, ReferenceStep):
                 end = self._first[number + 1]
@@ -163,8 +224,8 @@ class _Activation:
                     yield partial(self._walk, first, end)
                 yield partial(self._reference, step)
                 first = end
-        if len(self._records) > first:
-            yield partial(self._walk, first, len(self._records))
+        if len(self.records) > first:
+            yield partial(self._walk, first, len(self.records))
 
     def _record(self, kind: int, function: int, *arguments: int) -> None:
         self._records.append([kind, function, *arguments, *[0] * (4 - len(arguments)), self._team])
@@ -186,7 +247,7 @@ class _Activation:
             address = 0 if held is None else held.ctypes.data + argument.offset
             memory: Handle = self.library.new_memory(argument.descriptor.handle, address)
             if held is None:
-                self.external.setdefault(argument.buffer, []).append((memory.value, argument.offset))
+                self._memories.append((_pointer(memory), argument.buffer, argument.offset))
             block[k].argument, block[k].memory = argument.number, memory.value
             self._keep.append(memory)
         self._keep.append(block)
@@ -194,13 +255,17 @@ class _Activation:
         given = _pointer(step.primitive), _pointer(self.stream), len(block), addressof(block)
         self._record(STATUS, execute, *given)
 
-    def _kernel(self, kernel: Kernel, source: Location, target: Location) -> None:
+    def _kernel(self, kernel: Kernel | ByteCopy, source: Location, target: Location) -> None:
         """A compiled kernel: alone, on the threads of OpenMP where the library has them, else on our own."""
-        places = self._parallel(kernel.address, kernel.threads)
+        if isinstance(kernel, ByteCopy):
+            self._record(PLAIN, kernel.address, 0, 0, kernel.nbytes)
+            places = B, A
+        else:
+            places = self._parallel(kernel.address, kernel.threads)
         for word, place in zip(places, (source, target), strict=True):
             held = self.bytes.get(place.buffer)
             if held is None:
-                self.patched.setdefault(place.buffer, []).append((len(self._records) - 1, word, place.start))
+                self._in_records.append((len(self._records) - 1, word, place.buffer, place.start))
             else:
                 self._records[-1][word] = held.ctypes.data + place.start
 
@@ -217,26 +282,39 @@ class _Activation:
 
     def _loop(self, step: LoopStep) -> None:
         arguments = step.kernel.arguments()
+        address = arguments.ctypes.data
         for k, place in enumerate((*step.operands, step.result)):
             held = self.bytes.get(place.buffer)
             if held is None:
-                self.loop_arguments.setdefault(place.buffer, []).append((arguments, k, place.start))
+                self._in_arguments.append((address + 8 * k, place.buffer, place.start))
             else:
                 arguments[k] = held.ctypes.data + place.start
         self._keep.append(arguments)
         first, _ = self._parallel(step.kernel.address, step.kernel.threads)
-        self._records[-1][first] = arguments.ctypes.data
+        self._records[-1][first] = address
         if step.kernel.has_indices:
             self.with_indices.append((step.text.ops[-1], arguments))
 
     # Running ----------------------------------------------------------------------------------------------------
 
-    def run(self, inputs: Sequence[Tensor], threads: int, times: list[StepTime] | None) -> list[Array]:
+    def run_records(self, arrays: Sequence[Array]) -> list[Array]:
+        """The results of a call that is its records (`is_records`)."""
+        results = [np.empty(shape, kind) for shape, kind in self._made]
+        lent = self._lent_row
+        for number, array in zip(self._places, (*arrays, *results), strict=True):
+            lent[number] = id(array)
+        reached = self._driver.run(self._block_at)
+        if reached < len(self.records):
+            raise self._failed(reached)
+        for op, arguments in self.with_indices:
+            check_indices(arguments, op)
+        return results
+
+    def run(self, inputs: Sequence[Tensor], times: list[StepTime] | None) -> list[Array]:
         if self.checked:
             self.raw[...] = _CANARY
             self.arena[...] = _POISON
         results = self._bind(inputs)
-        self.library.use_threads(threads)
         if times is None:
             for call in self.calls:
                 call()
@@ -251,13 +329,13 @@ class _Activation:
             del self.bytes[buffer]  # whose arrays are the caller's
         return outputs
 
-    def repeated(self, inputs: Sequence[Tensor], threads: int) -> Callable[[], None]:
+    def repeated(self, inputs: Sequence[Tensor]) -> Callable[[], None]:
         """The steps on `inputs`, as a call that may be made again and again."""
         results = self._bind(inputs)
         kept = dict(self.bytes)  # which hold the inputs and results
 
         def call() -> None:
-            self.library.use_threads(threads)
+            self.library.use_threads(self.threads)
             for run in self.calls:
                 run()
 
@@ -282,11 +360,18 @@ class _Activation:
         """Runs the records from `first` to before `end`. Raises LayoutError naming the op whose step failed."""
         reached = self._driver(self._first_record, first, end)
         if reached < end:
-            step = self.plan.steps[min(bisect(self._first, reached), len(self.plan.steps)) - 1]
-            raise LayoutError(f"{self.library} failed on {step.text.ops[0]}")
+            raise self._failed(reached)
+
+    def _failed(self, record: int) -> LayoutError:
+        """The error of a walk that ended at a record."""
+        if record < self._steps_at:
+            return LayoutError(f"{self.library} failed where it was given memory")
+        step = self.plan.steps[min(bisect(self._first, record), len(self.plan.steps)) - 1]
+        return LayoutError(f"{self.library} failed on {step.text.ops[0]}")
 
     def _bind(self, inputs: Sequence[Tensor]) -> dict[int, Array]:
-        """Points memory objects at this call's inputs and results; the arrays of the results, by number."""
+        """Says where this call's inputs and results are, and on how many threads it runs; the arrays of the results,
+        by number."""
         plan, results = self.plan, dict[int, Array]()
         for place, tensor in zip(plan.inputs, inputs, strict=True):
             self.bytes[place.buffer] = np.ascontiguousarray(tensor.buffer).view(np.uint8)
@@ -296,19 +381,11 @@ class _Activation:
                 if self.checked:
                     array.reshape(-1).view(np.uint8)[...] = _POISON
                 self.bytes[place.buffer] = array.reshape(-1).view(np.uint8)
-        set_handle = self.library.api.dnnl_memory_set_data_handle
-        for buffer, memories in self.external.items():
-            address = self.bytes[buffer].ctypes.data
-            for memory, offset in memories:
-                set_handle(memory, address + offset)
-        for buffer, words in self.patched.items():
-            address = self.bytes[buffer].ctypes.data
-            for record, word, start in words:
-                self.records[record, word] = address + start
-        for buffer, places in self.loop_arguments.items():
-            address = self.bytes[buffer].ctypes.data
-            for arguments, k, start in places:
-                arguments[k] = address + start
+        for number, buffer in enumerate(self.lent):
+            if buffer in self.bytes:
+                self._lent_row[number] = self.bytes[buffer].ctypes.data
+        self._driver.lend(*self._bound)
+        self._walk(0, self._steps_at)
         return results
 
     def _tensor(self, place: Place) -> Tensor:

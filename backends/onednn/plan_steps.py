@@ -8,6 +8,7 @@ lies in one arena, as the plan of lifetimes says.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -102,6 +103,20 @@ class Kernel(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ByteCopy:
+    """A copy of so many bytes by one thread, for which nothing is compiled."""
+
+    nbytes: int
+
+    @property
+    def address(self) -> int:
+        """Where the machine code begins: a function of destination, source and the number of bytes."""
+        address = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value
+        assert address is not None
+        return address
+
+
 class LoopKernel(Kernel, Protocol):
     """Compiled code of a loop: a function of its arguments, 0, a part and the number of parts."""
 
@@ -144,10 +159,10 @@ class PrimitiveStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelStep:
-    """Compiled reorders, each from a location to a location."""
+    """Compiled reorders and copies of bytes, each from a location to a location."""
 
     text: StepText
-    moves: tuple[tuple[Kernel, Location, Location], ...]
+    moves: tuple[tuple[Kernel | ByteCopy, Location, Location], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,6 +35,7 @@ from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT, ArenaPlan
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor, described
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
+    ByteCopy,
     ExecutionPlan,
     Kernel,
     KernelStep,
@@ -65,7 +66,7 @@ from layout_ir.backends.onednn.primitives import (
 from layout_ir.errors import LayoutError
 from layout_ir.version import __version__
 
-_MAGIC = b"layout-ir executable 2\n"
+_MAGIC = b"layout-ir executable 3\n"
 _HEAD = len(_MAGIC) + 32 + 8
 """Bytes in front of the head."""
 
@@ -191,7 +192,9 @@ def _step(step: Step, blobs: _Blobs) -> Json:
             )
 
 
-def _kernel(kernel: Kernel, name: str, blobs: _Blobs) -> Json:
+def _kernel(kernel: Kernel | ByteCopy, name: str, blobs: _Blobs) -> Json:
+    if isinstance(kernel, ByteCopy):
+        return {"bytes": kernel.nbytes}
     return {"object": blobs.add_once(kernel.code.object_code), "name": name, "threads": kernel.threads}
 
 
@@ -317,8 +320,11 @@ class _Reader:
                 kernel: LoopKernel = self._kernel(said["kernel"], tensors=len(said["places"]))
                 return LoopStep(text, kernel, tuple(operands), result)
 
-    def _move(self, kernel: Json, source: Json, destination: Json) -> tuple[Kernel, Location, Location]:
-        return self._kernel(kernel), self._location(source), self._location(destination)
+    def _move(
+        self, kernel: Json, source: Json, destination: Json
+    ) -> tuple[Kernel | ByteCopy, Location, Location]:
+        move = ByteCopy(kernel["bytes"]) if "bytes" in kernel else self._kernel(kernel)
+        return move, self._location(source), self._location(destination)
 
     def _kernel(self, said: Json, tensors: int = 0) -> _LoadedKernel:
         key = said["object"][0], said["name"]

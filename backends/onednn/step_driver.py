@@ -1,10 +1,13 @@
 """Steps of a plan run one after the other by machine code: one native call for all steps between two by NumPy.
 
-A step is a record of six words, and there are three kinds:
+A step is a record of some words, and there are three kinds:
 
     STATUS      int function(a, b, (int) c, d): a primitive; another status than 0 ends the walk
     PLAIN       void function(a, b, c, d): a compiled kernel from a to b, part c of d
     n > 1       the same kernel in parts, by a team of n threads of OpenMP
+
+Memory that the caller has is lent for one call. Where its addresses go, in records and in the arguments of loops, is
+written down once, as patches; a call applies them and walks.
 
 Kernels run on the threads of OpenMP because primitives do: the workers of two pools would spin for the same cores, each
 waiting for work while the other has it (two threads on two cores: a network that takes 4 ms took 24).
@@ -13,6 +16,7 @@ waiting for work while the other has it (two threads on two cores: a network tha
 from __future__ import annotations
 
 import ctypes
+import sys
 from ctypes import CFUNCTYPE, c_int64, c_void_p
 from functools import cache
 
@@ -31,7 +35,12 @@ WORDS = 7
 A, B, C = 2, 3, 4
 """The words of a record that hold the first three arguments."""
 
+DATA = object.__basicsize__
+"""Where an array of NumPy has the address of its elements: behind the head of any object."""
+
 _RECORD = "{ i64, ptr, i64, i64, i64, i64, ptr }"
+_PATCH = "{ ptr, i64, i64 }"
+_BLOCK = "{ ptr, i64, ptr, ptr, i64 }"
 _TEAM = "{ ptr, ptr, ptr }"
 
 
@@ -94,6 +103,58 @@ next:
 over:
   ret i64 %k
 }}
+
+define void @bind(ptr %patches, i64 %count, ptr %lent, i1 %objects) nounwind {{
+entry:
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %after, %store ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %body, label %over
+body:
+  %patch = getelementptr {_PATCH}, ptr %patches, i64 %k
+  %word = load ptr, ptr %patch
+  %number.at = getelementptr {_PATCH}, ptr %patch, i64 0, i32 1
+  %number = load i64, ptr %number.at
+  %offset.at = getelementptr {_PATCH}, ptr %patch, i64 0, i32 2
+  %offset = load i64, ptr %offset.at
+  %given.at = getelementptr i64, ptr %lent, i64 %number
+  %given = load i64, ptr %given.at
+  br i1 %objects, label %object, label %store
+object:
+  %pointer = inttoptr i64 %given to ptr
+  %data.at = getelementptr i8, ptr %pointer, i64 {DATA}
+  %data = load i64, ptr %data.at
+  br label %store
+store:
+  %address = phi i64 [ %given, %body ], [ %data, %object ]
+  %place = add i64 %address, %offset
+  store i64 %place, ptr %word
+  %after = add i64 %k, 1
+  br label %head
+over:
+  ret void
+}}
+
+define void @lend(ptr %patches, i64 %count, ptr %lent) nounwind {{
+  call void @bind(ptr %patches, i64 %count, ptr %lent, i1 false)
+  ret void
+}}
+
+define i64 @run(ptr %block) nounwind {{
+  %patches = load ptr, ptr %block
+  %count.at = getelementptr {_BLOCK}, ptr %block, i64 0, i32 1
+  %count = load i64, ptr %count.at
+  %lent.at = getelementptr {_BLOCK}, ptr %block, i64 0, i32 2
+  %lent = load ptr, ptr %lent.at
+  %records.at = getelementptr {_BLOCK}, ptr %block, i64 0, i32 3
+  %records = load ptr, ptr %records.at
+  %end.at = getelementptr {_BLOCK}, ptr %block, i64 0, i32 4
+  %end = load i64, ptr %end.at
+  call void @bind(ptr %patches, i64 %count, ptr %lent, i1 true)
+  %reached = call i64 @walk(ptr %records, i64 0, i64 %end)
+  ret i64 %reached
+}}
 """
 
 
@@ -104,8 +165,18 @@ class StepDriver:
     """
 
     def __init__(self) -> None:
-        self._code = Code(_source, host(), ("walk",), key=f"step driver 1 {host().triple}")
+        names = ("walk", "lend", "run")
+        self._code = Code(_source, host(), names, key=f"step driver 2 {host().triple} {DATA}")
         self._call = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64)(self._code.address("walk"))
+        self.lend = CFUNCTYPE(None, c_void_p, c_int64, c_void_p)(self._code.address("lend"))
+        """Writes addresses of memory that is lent for a call to where they are needed: `lend(patches, count, lent)`.
+
+        A patch is the address of a word, which of the lent addresses it gets, and how many bytes behind it."""
+        self.run = CFUNCTYPE(c_int64, c_void_p)(self._code.address("run"))
+        """Does the same and walks, returning what the walk does: `run(block)`.
+
+        Here `lent` has arrays of NumPy, by `id`, and a block is the addresses and numbers of patches, the address of
+        `lent`, and those of records."""
 
     def __call__(self, records: int, first: int, end: int) -> int:
         """The number of the record at which the walk ended."""
@@ -116,6 +187,15 @@ class StepDriver:
 def step_driver() -> StepDriver:
     """The driver, compiled once."""
     return StepDriver()
+
+
+@cache
+def finds_elements() -> bool:
+    """Whether the address of an array's elements is where `StepDriver.run` looks for it."""
+    if sys.implementation.name != "cpython":
+        return False
+    array = np.zeros(3, np.int8)
+    return c_void_p.from_address(id(array) + DATA).value == array.ctypes.data
 
 
 @cache

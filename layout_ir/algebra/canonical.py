@@ -36,6 +36,8 @@ def canonical_terms(terms: Sequence[UnitStride], extent: int) -> tuple[UnitStrid
     """`terms` (units ascending, dividing each other) without the digits that say nothing on [0, extent)."""
     if extent <= 1:
         return ()
+    if len(terms) == 1:
+        return (terms[0],) if terms[0][0] < extent else ()
     kept: list[UnitStride] = []
     for k, (unit, stride) in enumerate(terms):
         if unit >= extent:
@@ -147,8 +149,8 @@ def _xor(address: int, swizzle: tuple[int, int, int] | None) -> int:
 
 
 def _axis_key(layout: Layout, axis: str) -> tuple[int, tuple[object, ...]]:
-    first = sum(position_value(layout, dim, low, axis) for dim, low in enumerate(layout.lo))
-    return first, tuple(dim_key(layout, dim, axis) for dim in range(layout.rank))
+    first = sum([position_value(layout, dim, low, axis) for dim, low in enumerate(layout.lo) if low])
+    return first, tuple([dim_key(layout, dim, axis) for dim in range(layout.rank)])
 
 
 def box_key(layout: Layout) -> tuple[object, ...]:

@@ -43,6 +43,7 @@ from numbers import Integral, Real
 from operator import index
 from typing import TYPE_CHECKING
 
+from layout_ir.algebra.cached_property import hashed_once
 from layout_ir.algebra.factors import MEMORY, Factor
 from layout_ir.algebra.pads import NAMED_POLICIES, PadPolicy
 from layout_ir.algebra.tag import read_tag
@@ -56,7 +57,8 @@ _LIMIT = 1 << 63
 
 
 @public_methods
-@dataclass(frozen=True, slots=True)
+@hashed_once
+@dataclass(frozen=True)
 class Format:
     """The shape-free recipe of a layout: ordered factors, and what fills the gaps.
 
@@ -226,6 +228,14 @@ def _bind(format: Format, names: tuple[str, ...], shape: tuple[int, ...]) -> Lay
     from layout_ir.algebra.binding import bind  # the one circle of the algebra, see `layout_ir.algebra`
 
     return bind(format, shape)
+
+
+def bound_format(format: Format, shape: tuple[int, ...]) -> Layout:
+    """`Format.bind` for what is known to be a tuple of integers: passes bind some 10^4 times per network.
+
+    Raises LayoutError where the shape does not fit.
+    """
+    return _bind(format, format.names, shape)
 
 
 def check_format(format: Format) -> None:

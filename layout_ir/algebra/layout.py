@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.algebra import reshape, views
 from layout_ir.algebra.address_formula import address_formula, chunk_formulas
-from layout_ir.algebra.cached_property import cached_property
+from layout_ir.algebra.cached_property import cached_property, hashed_once
 from layout_ir.algebra.canonical import box_key, map_key, overlaps, same_swizzled_map
 from layout_ir.algebra.factors import MEMORY, BoundFactor, Digit, Factor
 from layout_ir.algebra.format import Format
@@ -69,6 +69,7 @@ HOLE = Hole()
 
 
 @public_methods
+@hashed_once
 @dataclass(frozen=True)
 class Layout:
     """The layout of one tensor. Made by `Format.bind` and by the view operations.
@@ -290,12 +291,12 @@ class Layout:
             return 0
         return 1 + sum((f.count - 1) * abs(f.stride) for f in self.factors if f.axis == MEMORY)
 
-    @property
+    @cached_property
     def first_address(self) -> int:
         """Lowest address of the padded box, in elements (below `offset` where strides are negative)."""
         return self.offset + sum((f.count - 1) * min(f.stride, 0) for f in self.factors if f.axis == MEMORY)
 
-    @property
+    @cached_property
     def extent(self) -> int:
         """Elements a buffer that starts at address 0 must hold."""
         reach = self.first_address + self.span if self.span else 0

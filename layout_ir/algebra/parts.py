@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
@@ -14,10 +15,15 @@ def part_offset(whole: Layout, part: Layout, starts: Sequence[int]) -> int | Non
 
     None where its elements do not lie like those of such a tensor, or one of both has pads.
     """
+    return _part_offset(whole, part, tuple(starts))
+
+
+@lru_cache(maxsize=16384)  # placement and prices ask the same of each operand of a concat some ten times
+def _part_offset(whole: Layout, part: Layout, starts: tuple[int, ...]) -> int | None:
     if whole.is_padded or part.is_padded or not part.nelems:
         return None
     try:
-        seen = whole.slice(tuple(starts), part.shape)
+        seen = whole.slice(starts, part.shape)
     except LayoutError:
         return None
     same = replace(seen, offset=0).same_map(replace(part, offset=0))

@@ -1,15 +1,20 @@
-"""Properties that are computed once."""
+"""Properties, and hashes of values, that are computed once."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
+from dataclasses import replace
 from time import sleep
 
 import pytest
 
 from layout_ir.algebra.cached_property import cached_property
+from layout_ir.algebra.format import Format
 
 
 class _Slow:
@@ -45,3 +50,20 @@ def test_a_child_that_is_forked_meanwhile_does_not_wait():
         os._exit(0 if _Slow().value == 42 and thing.value == 42 else 1)
     other.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_hash_follows_equality_and_does_not_travel():
+    fmt = Format.from_tag("nChw8c")
+    layout = fmt.bind((1, 16, 2, 2))
+    known = {fmt: 1, layout: 2}
+    assert known[Format.parse(str(fmt))] == 1 and known[replace(layout)] == 2
+    assert hash(fmt.with_pad("undef")) != hash(fmt)
+    for value in (fmt, layout):
+        again = pickle.loads(pickle.dumps(value))
+        assert again == value and "_hash" not in vars(again) and known[again] == known[value]
+    program = (
+        "import pickle, sys; fmt, layout = pickle.loads(sys.stdin.buffer.read()); "
+        "from layout_ir.algebra.format import Format; "
+        "assert fmt in {Format.from_tag('nChw8c'): 1} and layout in {fmt.bind(layout.shape): 2}"
+    )
+    subprocess.run([sys.executable, "-c", program], input=pickle.dumps((fmt, layout)), check=True)

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from layout_ir.algebra.format import Format
+from layout_ir.algebra.format import Format, bound_format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import check_pad
 from layout_ir.algebra.tag import names_for
@@ -33,6 +33,9 @@ _FLOATS: dict[str, Attribute] = {
 }  # fmt: skip
 """The float types that tensors with a layout may have, as the IR has them."""
 _FLOAT_CLASSES = {type(attribute): element_type(name) for name, attribute in _FLOATS.items()}
+_ENCODINGS = frozenset((FormatAttr, AnyAttr, NoneAttr))
+# Classes of attributes are compared by `type(...)`, as none of these has subclasses: `isinstance` of abstract classes,
+# as they are, takes ten times as long where the answer is no, and these questions are asked some 10^5 times.
 
 
 def tensor_type(type: Attribute) -> TensorType[Attribute]:
@@ -45,6 +48,11 @@ def tensor_type(type: Attribute) -> TensorType[Attribute]:
 def is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
     """Whether `type` is a ranked tensor."""
     return isinstance(type, TensorType)
+
+
+def extents_of(tensor: TensorType[Attribute]) -> tuple[int, ...]:
+    """The logical extents of a tensor type; -1 where one is dynamic."""
+    return tuple([extent.data for extent in tensor.shape.data])
 
 
 def is_number(type: Attribute) -> bool:
@@ -61,15 +69,15 @@ def has_layout(type: Attribute) -> TypeIs[TensorType[Attribute]]:
     """Whether `type` is a tensor that has a layout or may be given one: its extents are static, its element type is in
     the table of `layout_ir.elements`, and its encoding is none, a format or `any`."""
     return is_tensor(type) and (
-        isinstance(type.encoding, FormatAttr | AnyAttr | NoneAttr)
-        and all(extent >= 0 for extent in type.get_shape())
+        type.encoding.__class__ in _ENCODINGS
+        and min(extents_of(type), default=0) >= 0
         and element_type_of(type.element_type) is not None
     )
 
 
 def is_any(type: Attribute) -> bool:
     """Whether the layout of this tensor is still to be chosen."""
-    return isinstance(encoding_of(type), AnyAttr)
+    return encoding_of(type).__class__ is AnyAttr
 
 
 def format_of(type: Attribute) -> Format | None:
@@ -78,20 +86,20 @@ def format_of(type: Attribute) -> Format | None:
     if isinstance(tensor.encoding, FormatAttr):
         return tensor.encoding.data
     if isinstance(tensor.encoding, NoneAttr):
-        return Format.row_major(names_for(len(tensor.get_shape())))
+        return Format.row_major(names_for(len(tensor.shape.data)))
     return None
 
 
 def layout_of(type: Attribute) -> Layout:
     """The Layout of a tensor type. Raises LayoutError where it has none (yet) or the format does not fit the shape."""
     tensor = tensor_type(type)
-    shape = tensor.get_shape()
-    if any(extent < 0 for extent in shape):
+    shape = extents_of(tensor)
+    if min(shape, default=0) < 0:
         raise LayoutError(f"{strip_type(tensor)} has a dynamic extent, a layout needs static ones")
     fmt = format_of(tensor)
     if fmt is None:
         raise LayoutError(f"{tensor} has no layout: its encoding is {tensor.encoding}")
-    return fmt.bind(shape)
+    return bound_format(fmt, shape)
 
 
 def with_format(type: Attribute, encoding: Encoding) -> TensorType[Attribute]:
@@ -124,10 +132,11 @@ def _known_element(type: Attribute) -> ElementType:
 
 def element_type_of(element: Attribute) -> ElementType | None:
     """The entry of the table of element types for an element type of the IR; None where the table has none."""
-    if isinstance(element, IntegerType):
+    known = _FLOAT_CLASSES.get(type(element))
+    if known is None and isinstance(element, IntegerType):
         integer = cast("IntegerType[int, Signedness]", element)
         return integer_type(integer.width.data, signed=integer.signedness.data != Signedness.UNSIGNED)
-    return _FLOAT_CLASSES.get(type(element))
+    return known
 
 
 def attribute_of(dtype: str) -> Attribute:

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects.layout import element_type_of, format_of
+from layout_ir.dialects.layout.types import extents_of
 from layout_ir.errors import LayoutError, shape_text
 
 Shape = tuple[int, ...]
@@ -28,7 +29,7 @@ def tensor_type(value: SSAValue) -> Tensor:
 
 def shape_of(value: SSAValue) -> Shape:
     """The logical extents of `value`, a tensor; -1 where one is dynamic."""
-    return tensor_type(value).get_shape()
+    return extents_of(tensor_type(value))
 
 
 @cache

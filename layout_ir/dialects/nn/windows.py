@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layout_ir.dialects.nn.nn_op import NNOp
-from layout_ir.dialects.nn.tensor_types import Shape
+from layout_ir.dialects.nn.tensor_types import Shape, shape_of
 from layout_ir.errors import LayoutError, shape_text
 
 
@@ -19,7 +19,7 @@ def no_pads(op: NNOp) -> tuple[int, ...]:
 
 def spatial_rank(op: NNOp) -> int:
     """Number of dims of the first operand behind batch and channels."""
-    return max(len(op.shapes[0]) - 2, 0)
+    return max(len(shape_of(op.operands[0])) - 2, 0)
 
 
 def check_rank(op: str, shape: Shape) -> None:

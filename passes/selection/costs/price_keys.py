@@ -19,13 +19,13 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.algebra.format import Format
+from layout_ir.algebra.format import Format, bound_format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.tag import name_of, names_for
 from layout_ir.diagnostics import name_of_op
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, has_layout
-from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.layout.types import extents_of, tensor_type
 from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
@@ -159,14 +159,14 @@ def _operand(op: Operation, value: SSAValue, fmt: Format | None) -> TensorKey | 
     if kind is not None:
         # Only to elementwise ops is a number more than a tensor of them: it becomes part of the function.
         kind = kind if isinstance(op, nn.ElementwiseOp) else CONSTANT
-        return TensorKey(tensor_type(value.type).get_shape(), dtype_of(value.type), kind)
+        return TensorKey(extents_of(tensor_type(value.type)), dtype_of(value.type), kind)
     return None if fmt is None else _tensor(value, fmt)
 
 
 def _tensor(value: SSAValue, fmt: Format) -> TensorKey | None:
-    shape = tensor_type(value.type).get_shape()
+    shape = extents_of(tensor_type(value.type))
     try:
-        layout = fmt.bind(shape)
+        layout = bound_format(fmt, shape)
     except LayoutError:
         return None
     return _of_layout(layout, dtype_of(value.type))

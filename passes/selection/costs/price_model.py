@@ -22,6 +22,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,6 +222,7 @@ def _variant(key: PriceKey) -> str:
     return ""
 
 
+@lru_cache(maxsize=4096)
 def _format_class(tensor: TensorKey) -> str:
     """row-major, channels last, blocks of so many, or other."""
     try:

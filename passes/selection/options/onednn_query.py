@@ -142,10 +142,11 @@ def _answer(conv: ConvShape, pd: c_void_p) -> Answer:
     )
     weights: Format | None = None
     with suppress(LayoutError):
-        weights = _weights(wei, conv)
+        weights = _weights(wei, conv.spatial_rank, conv.group)
     return Answer(_activation(src), weights, _activation(dst), (name.value or b"").decode())
 
 
+@lru_cache(maxsize=4096)
 def _activation(desc: BlockingDesc) -> Format:
     """The shape-free Format of a descriptor: a usual one where that has the same bytes. Raises LayoutError for none."""
     rank = len(desc.dims) - 2
@@ -161,11 +162,12 @@ def _activation(desc: BlockingDesc) -> Format:
     return found
 
 
-def _weights(desc: BlockingDesc, conv: ConvShape) -> Format:
+@lru_cache(maxsize=4096)
+def _weights(desc: BlockingDesc, spatial_rank: int, group: int) -> Format:
     """The shape-free Format of weights; the library's dim of groups is the outer part of our output channels."""
-    names = weight(conv.spatial_rank, "oiS").names
+    names = weight(spatial_rank, "oiS").names
     pad = "zero" if desc.inner_blks else "undef"
-    if conv.group == 1:
+    if group == 1:
         return Format(names, tuple(_factors(desc)), pad=pad)
     if any(padded != extent for padded, extent in zip(desc.padded_dims[1:], desc.dims[1:], strict=True)):
         raise LayoutError("channels that are padded per group have no shape-free format")
@@ -244,12 +246,12 @@ def _numbers(md: c_void_p) -> BlockingDesc:
     def number(what: int) -> int:
         value = c_int64() if what == _OFFSET else c_int()
         _check(library.dnnl_memory_desc_query(md, what, byref(value)))
-        return int(value.value)
+        return value.value
 
     def vector(what: int, count: int) -> tuple[int, ...]:
         value = POINTER(c_int64)()
         _check(library.dnnl_memory_desc_query(md, what, byref(value)))
-        return tuple(int(value[k]) for k in range(count))
+        return tuple(value[:count]) if count else ()
 
     n, blocks = number(_NUMBER_OF_DIMS), number(_INNER_COUNT)
     return BlockingDesc(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
-from layout_ir.algebra.format import Format
+from layout_ir.algebra.format import Format, bound_format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout import dtype_of, format_of
-from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.layout.types import extents_of, tensor_type
 from layout_ir.errors import LayoutError
 
 Candidates = Callable[[SSAValue], Sequence[Format]]
@@ -19,7 +19,7 @@ Candidates = Callable[[SSAValue], Sequence[Format]]
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     """The logical shape of a tensor. Raises LayoutError for what is no tensor."""
-    return tensor_type(value.type).get_shape()
+    return extents_of(tensor_type(value.type))
 
 
 def row_major(value: SSAValue) -> Format:
@@ -43,7 +43,7 @@ def bound(fmt: Format, value: SSAValue) -> Layout | None:
 def bound_to(fmt: Format, shape: tuple[int, ...]) -> Layout | None:
     """`fmt` at `shape`, or None where it does not fit."""
     try:
-        return fmt.bind(shape)
+        return bound_format(fmt, shape)
     except LayoutError:
         return None
 

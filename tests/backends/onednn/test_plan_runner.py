@@ -134,3 +134,36 @@ def test_the_error_of_an_op_by_the_reference_names_the_op():
 
 def test_the_guards_are_as_large_as_a_page():
     assert plan_runner._GUARD == 4096  # pyright: ignore[reportPrivateUsage]
+
+
+def test_arrays_as_they_are_and_arrays_that_are_looked_at_give_the_same(monkeypatch: pytest.MonkeyPatch):
+    program = Program(SHAPE, SHAPE)
+    x, y = program.argument(0), program.argument(1)
+    w = program.constant(numbers((17, 17, 1, 1), 3, -0.2, 0.2))
+    module = program.module(program.add(nn.ConvOp, program.add(nn.AddOp, x, y), w), program.add(nn.CosOp, x))
+    inputs = numbers(SHAPE, 1), numbers(SHAPE, 2)
+    executable: Any = li.compile(module)
+    executable(inputs)
+    assert executable._static.runner._idle[0].is_records
+    found = executable(dict(zip(executable.input_names, inputs, strict=True)))
+    strided = [np.asfortranarray(array) for array in inputs]
+    assert all(np.array_equal(a, b) for a, b in zip(found, executable(strided), strict=True))
+    monkeypatch.setattr(plan_runner, "finds_elements", lambda: False)
+    other: Any = li.compile(module)
+    assert all(np.array_equal(a, b) for a, b in zip(found, other(inputs), strict=True))
+    assert not other._static.runner._idle[0].is_records
+
+
+def test_negative_wrong_arrays_are_refused_after_right_ones():
+    program = Program(SHAPE)
+    executable = li.compile(program.module(program.add(nn.ReluOp, program.argument(0))))
+    x = numbers(SHAPE)
+    executable([x])
+    (name,) = executable.input_names
+    for wrong in (x.astype(np.float64), x[:, :16], x.astype(x.dtype.newbyteorder())):
+        with pytest.raises(LayoutError, match="the array given is"):
+            executable([wrong])
+    for given in ([], [x, x], {}, {"other": x}, {name: x, "other": x}):
+        with pytest.raises(LayoutError, match=r"takes|missing"):
+            executable(given)
+    assert np.array_equal(executable({name: x})[0], np.maximum(x, 0))

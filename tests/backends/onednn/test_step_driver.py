@@ -10,7 +10,15 @@ import pytest
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import compile_reorder
-from layout_ir.backends.onednn.step_driver import PLAIN, STATUS, WORDS, step_driver, team_functions
+from layout_ir.backends.onednn.step_driver import (
+    PLAIN,
+    STATUS,
+    WORDS,
+    B,
+    finds_elements,
+    step_driver,
+    team_functions,
+)
 from tests.backends.onednn.small_programs import needs_library, numbers
 
 pytestmark = needs_library
@@ -58,3 +66,28 @@ def test_a_kernel_in_parts_is_the_whole_kernel(threads: int):
     row = [threads, kernel.address, x.ctypes.data, found.ctypes.data, 0, 1]
     assert walked([row]) == 1
     assert np.array_equal(found, expected) and not np.isnan(found).any()
+
+
+def test_lent_memory_is_written_where_it_is_needed_by_address_and_by_array():
+    seen: list[tuple[int, int]] = []
+
+    def note(a: int, b: int, c: int, d: int) -> int:
+        seen.append((a, b))
+        return 0
+
+    function = CFUNCTYPE(c_int, c_int64, c_int64, c_int, c_int64)(note)
+    records = np.array([[STATUS, address(function), k, -1, 0, 0, 0] for k in range(3)], np.int64)
+    first = records.ctypes.data
+    patches = np.array([[first + 8 * (WORDS * k + B), k % 2, 4 * k] for k in range(3)], np.int64)
+    arrays = numbers((5,)), numbers((7,))[2:]
+    addresses = [array.ctypes.data for array in arrays]
+    expected = [(0, addresses[0]), (1, addresses[1] + 4), (2, addresses[0] + 8)]
+    lent = np.array(addresses, np.int64)
+    step_driver().lend(patches.ctypes.data, 3, lent.ctypes.data)
+    assert records[:, B].tolist() == [place for _, place in expected] and seen == []
+    records[:, B] = 0
+    assert finds_elements()
+    lent[:] = [id(array) for array in arrays]
+    block = np.array([patches.ctypes.data, 3, lent.ctypes.data, first, 3], np.int64)
+    assert step_driver().run(block.ctypes.data) == 3
+    assert seen == expected
