@@ -44,6 +44,7 @@ from layout_ir.passes.onnx.order_selection import model_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
+from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.passes.onnx.view_chains import merge_view_chains
 from layout_ir.selection.solver.selection_problem import Solution
 
@@ -210,6 +211,8 @@ def _optimized(
         )
     for graph in task.graphs:
         graph.release()
+    if task.is_written and task.consumer.makes_unsigned:
+        make_moved_integers_unsigned(result.stored)
     return result
 
 
@@ -227,6 +230,8 @@ class _Task:
     free_outputs: bool
     certificate: bool
     improved: bool = False
+    is_written: bool = False
+    """Whether this round or an earlier one changed the model."""
     types: dict[str, onnx.TypeProto] = field(default_factory=dict[str, "onnx.TypeProto"])
     """Of values that earlier rounds wrote and shape inference does not know."""
     integers: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
@@ -276,6 +281,7 @@ class _Task:
                 f"out of them counts as a Transpose"
             )
         if is_better or is_blocked:
+            self.is_written = True
             places: dict[str, Place] = {}
             rewriters = [GraphRewriter(plan) for plan in plans]
             for rewriter in reversed(rewriters):

@@ -153,6 +153,8 @@ CASES = [
     Case("Pad", [X], {"pads": [0, 1, 0, 2, 0, 0, 3, 0]}, opset=10, label="attribute"),
     Case("Tile", [X, _ints(1, 2, 1, 3)]),
     Case("Expand", [(2, 1, 4, 1), _ints(2, 3, 4, 5)]),
+    Case("Expand", [(4, 1), _ints(2, 3, 4, 5)], label="of_fewer_dims"),
+    Case("Expand", [np.array(3, np.float32), _ints(2, 3, 4)], label="of_a_scalar"),
     Case("ReduceMean", [X, _ints(1, -1)]),
     Case("ReduceMean", [X, _ints(1, -1)], {"keepdims": 0}, label="drop"),
     Case("ReduceMax", [X], {"axes": [2]}, opset=13, label="attribute"),

@@ -199,3 +199,40 @@ def test_negative_a_reshape_to_extents_of_unknown_number_stays_of_unknown_rank()
     feeds = {"x": np.ones((2, 6, 4), np.float32), "given": np.array([2], np.int64)}
     (wanted,), (found,) = (session_results(m, feeds) for m in (model, li.optimize_onnx(model).model))
     np.testing.assert_array_equal(found, wanted)
+
+
+# Extents that follow from the others ----------------------------------------------------------------------------------
+
+
+def _cut_into_heads(extents: list[str]) -> onnx.ModelProto:
+    """[batch, length, 24] reshaped to these computed extents: the batch, the length, 4, and 24 divided by 4."""
+    nodes = [oh.make_node("Shape", ["x"], ["shape"])]
+    for k, name in enumerate(("n", "l", "c")):
+        nodes.append(oh.make_node("Gather", ["shape", f"at{k}"], [name]))
+    nodes += [
+        oh.make_node("Div", ["c", "four"], ["rest"]),
+        oh.make_node("Concat", extents, ["extents"], axis=0),
+        oh.make_node("Reshape", ["x", "extents"], ["y"]),
+    ]
+    constants = [initializer(f"at{k}", np.array([k])) for k in range(3)] + [initializer("four", [4])]
+    return model_of(nodes, [value("x", "batch", "length", 24)], [UNKNOWN], constants)
+
+
+def test_an_extent_that_is_what_others_leave_of_the_elements_is_known():
+    model = _cut_into_heads(["n", "l", "four", "rest"])
+    (found,) = inferred_types(model, frozenset("x"), {}, {}, {})
+    assert _shape(found["y"]) == ["batch", "length", 4, 6]
+
+
+def test_an_extent_that_is_left_may_be_one_with_a_name():
+    model = _cut_into_heads(["n", "product", "c"])
+    model.graph.node[4].CopyFrom(oh.make_node("Max", ["l", "at1"], ["product"]))
+    (found,) = inferred_types(model, frozenset("x"), {}, {}, {})
+    assert _shape(found["y"]) == ["batch", "length", 24]
+
+
+def test_negative_two_extents_that_are_left_are_not_known():
+    model = _cut_into_heads(["n", "rest", "rest"])
+    (found,) = inferred_types(model, frozenset("x"), {}, {}, {})
+    batch, *others = _shape(found["y"])
+    assert batch == "batch" and all(isinstance(extent, str) and extent != "length" for extent in others)
