@@ -186,6 +186,84 @@ def _stacked(
         yield (*stacks[0], m, k), (*stacks[1], k, n), (*lead, m, n)
 
 
+class MatMulOrGemm(MatMul):
+    """MatMul, and Gemm where the stacks are of one matrix each: its operands may be there transposed, one by one."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """The options of MatMul, and those of Gemm in the orders that are there."""
+        yield from super().options(node, ins, outs)
+        if not self._is_of_matrices(node):
+            return
+        tensors = [(node.shape(0), ins[0]), (node.shape(1), ins[1]), (node.result_shape(), outs[0])]
+        more = sum(len(shape or ()) > 2 for shape, _ in tensors)
+        sides: list[list[Order]] = []
+        for shape, known in tensors:
+            plain = identity(len(shape or ()))
+            sides.append([order for order in (plain, _turned(plain)) if order == plain or order in known])
+        plain_ins, plain_outs = node.plain_orders
+        for left, right, result in product(*sides):
+            flags = [not is_identity(order) for order in (left, right, result)]
+            if any(flags) and not all(flags):  # MatMul does these itself
+                yield NodeOption((left, right, *plain_ins[2:]), (result, *plain_outs[1:]), more)
+
+    @staticmethod
+    def _is_of_matrices(node: Node) -> bool:
+        """Whether the operands are matrices, or stacks of one, and Gemm is there for them: without an addend since
+        opset 11."""
+        shapes = [node.shape(0), node.shape(1), node.result_shape()]
+        if node.opset < 11 or node.graph.element_type(node.input(0)) not in (_FLOAT, _DOUBLE):
+            return False
+        return all(
+            shape is not None and len(shape) >= 2 and all(n == 1 for n in shape[:-2]) for shape in shapes
+        )
+
+    def looks_at(self, node: Node) -> Hashable:
+        """What MatMul looks at, and whether it may be a Gemm."""
+        return super().looks_at(node), self._is_of_matrices(node)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The MatMul; or a Gemm, of operands that lose their dims of one element, and with those of its result."""
+        orders = option.ins[0], option.ins[1], option.outs[0]
+        plain = [identity(len(order)) for order in orders]
+        flags = [order != own for order, own in zip(orders, plain, strict=True)]
+        is_turned = all(order in (own, _turned(own)) for order, own in zip(orders, plain, strict=True))
+        if all(flags) or not any(flags) or not is_turned or not self._is_of_matrices(node):
+            return super().write(node, option, writer)
+        matrices = [
+            self._without_stack(writer, name, len(order) - 2)
+            for name, order in zip(writer.inputs[:2], orders, strict=False)
+        ]
+        trans = flags[:2]
+        if flags[2]:
+            matrices.reverse()
+            trans = [not flags[1], not flags[0]]
+        proto = writer.copy()
+        proto.op_type = "Gemm"
+        del proto.input[:]
+        proto.input.extend(matrices)
+        for name, flag in zip(("transA", "transB"), trans, strict=True):
+            if flag:
+                set_attribute(proto, name, 1)
+        stack = len(orders[2]) - 2
+        if not stack:
+            return proto
+        proto.output[0] = writer.out.fresh(f"{writer.outputs[0]}_matrix")
+        writer.out.nodes.append(proto)
+        writer.out.add_view("Unsqueeze", proto.output[0], writer.outputs[0], range(stack), node.opset)
+        return writer.out.nodes.pop()
+
+    @staticmethod
+    def _without_stack(writer: NodeWriter, name: str, stack: int) -> str:
+        if not stack:
+            return name
+        matrix = writer.out.fresh(f"{name}_matrix")
+        return writer.out.add_view("Squeeze", name, matrix, range(stack), writer.node.opset)
+
+
+def _turned(order: Order) -> Order:
+    return (*order[:-2], order[-1], order[-2])
+
+
 class FusedMatMul(MatMul):
     """ONNX Runtime's product of stacks: each operand may be there transposed, or with its rows in front of the stack.
 
@@ -373,8 +451,8 @@ def _is_new(x: Order, w: Order, y: Order, ins: Candidates, outs: Candidates) -> 
 _OPERATIONS_PER_NS = 80
 """Floating-point operations that a product takes a nanosecond for, on one core."""
 
-_FLOAT = 1
-"""Single precision, as TensorProto numbers element types."""
+_FLOAT, _DOUBLE = 1, 11
+"""Single and double precision, as TensorProto numbers element types."""
 
 _MOST = 256
 """Combinations of orders of the tensors of an Einsum that are options."""
@@ -424,5 +502,5 @@ class Einsum:
 PRODUCTS: dict[str, NodeModel] = {
     "Einsum": Einsum(),
     "Gemm": Gemm(),
-    "MatMul": MatMul(),
+    "MatMul": MatMulOrGemm(),
 }

@@ -199,6 +199,8 @@ CASES = [
     Case("MatMul", [(4, 5), (2, 3, 5, 6)], label="left_matrix"),
     Case("MatMul", [(2, 3, 4, 5), (3, 5, 6)], label="fewer"),
     Case("MatMul", [(4, 5), (5, 6)], label="plain"),
+    Case("MatMul", [(1, 1, 4, 5), (1, 5, 6)], label="stacks_of_one"),
+    Case("MatMul", [(4, 5), (1, 5, 6)], opset=12, label="stack_of_one"),
     Case("Gemm", [(4, 5), (5, 6), _floats(6)], {"alpha": 0.5}),
     Case("Gemm", [(5, 4), (6, 5), (4, 6)], {"transA": 1, "transB": 1, "beta": 2.0}, label="transposed"),
     Case("Gemm", [(4, 5), _floats(6, 5)], {"transB": 1}, label="no_addend"),

@@ -49,8 +49,23 @@ def test_a_constant_stays_the_right_operand_for_onnx_runtime():
     weights = initializer("w", np.ones((40, 128), np.float32))
     model = model_of(nodes, [value("x", 64, 40)], [value("y", 128, 64)], [weights])
     assert check_optimized(model, target="ort-cpu").after.nbytes == 2 * 4 * 64 * 128
-    # Anybody else has both transposed, and w on the left.
-    assert check_optimized(model, target="onnx").after.nbytes == 2 * 4 * 64 * 40
+    # Anybody else has both transposed by flags, and w on the left.
+    assert op_types(check_optimized(model, target="onnx").model) == ["Gemm"]
+
+
+def test_matrices_in_stacks_of_one_are_transposed_by_a_flag():
+    nodes = [transpose("x", "t", 0, 2, 1), oh.make_node("MatMul", ["x", "t"], ["y"])]
+    model = model_of(nodes, [value("x", 1, 6, "N")], [value("y", 1, 6, 6)])
+    result = check_optimized(model, {"x": np.random.default_rng(0).random((1, 6, 4), np.float32)})
+    assert op_types(result.model) == ["Squeeze", "Squeeze", "Gemm", "Unsqueeze"]
+
+
+@pytest.mark.parametrize(("stack", "dtype"), [(2, np.float32), (1, np.int32)])
+def test_negative_no_flag_transposes_stacks_or_integers(stack: int, dtype: type):
+    kind = oh.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [transpose("x", "t", 0, 2, 1), oh.make_node("MatMul", ["x", "t"], ["y"])]
+    model = model_of(nodes, [value("x", stack, 6, 4, dtype=kind)], [value("y", stack, 6, 6, dtype=kind)])
+    assert check_optimized(model).after.count == 1
 
 
 @pytest.mark.parametrize("stack", [(), (2,), (2, 3)])
