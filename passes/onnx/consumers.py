@@ -19,7 +19,7 @@ from layout_ir.passes.onnx.blocked_channels import (
 from layout_ir.passes.onnx.model_graph import Graph, Node, is_transpose
 from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import RUNTIME_NODE, NodeModel
-from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, MatMul
+from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, IntegerMatMul, MatMul
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
@@ -153,7 +153,12 @@ and with constant ones."""
 
 _IS_X86 = machine().lower() in ("x86_64", "amd64", "i386", "i686")
 
-_RUNTIME = {**MODELS, "MatMul": FusedMatMul(), "Gemm": Gemm(packs_constants=True)}
+_RUNTIME = {
+    **MODELS,
+    "MatMul": FusedMatMul(),
+    "MatMulInteger": IntegerMatMul(packs_constants=True),
+    "Gemm": Gemm(packs_constants=True),
+}
 
 CONSUMERS = {
     consumer.name: consumer

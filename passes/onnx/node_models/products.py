@@ -61,9 +61,7 @@ class MatMul:
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, its operands swapped where the result is there transposed."""
         proto = writer.copy()
-        x, w, y = node.shape(0) or (), node.shape(1) or (), node.result_shape() or ()
-        tables = _tables(len(x), len(w), len(y), len(y))
-        if _is_swapped(tuple(tables[0][d] for d in option.ins[0]), len(y)):
+        if _has_swapped(node, option):
             proto.input[0], proto.input[1] = proto.input[1], proto.input[0]
         return proto
 
@@ -115,6 +113,13 @@ def _led_to(
         )
         for labels in products(number, given, x, w, rank)
     )
+
+
+def _has_swapped(node: Node, option: NodeOption) -> bool:
+    """Whether x is the right operand in an option of a product without flags."""
+    x, w, y = node.shape(0) or (), node.shape(1) or (), node.result_shape() or ()
+    table, *_ = _tables(len(x), len(w), len(y), len(y))
+    return _is_swapped(tuple([table[d] for d in option.ins[0]]), len(y))
 
 
 def _is_swapped(x: Labels, k: int) -> bool:
@@ -184,6 +189,37 @@ def _stacked(
         yield (*stacks[0], k, m), (*stacks[1], n, k), (*lead, n, m)
     else:
         yield (*stacks[0], m, k), (*stacks[1], k, n), (*lead, m, n)
+
+
+class IntegerMatMul(MatMul):
+    """MatMulInteger: as MatMul, where each operand has one zero point or none, which goes where the operand goes.
+
+    Operands are swapped where w is unsigned. The kernel to which ONNX Runtime fuses the scaling of such a product has
+    unsigned left operands only, and a model with others cannot be loaded (1.32).
+    """
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """The options of MatMul."""
+        is_unsigned = node.graph.element_type(node.input(1)) == _UINT8
+        if all(not node.input(k) or node.shape(k) in ((), (1,)) for k in (2, 3)):
+            for option in super().options(node, ins, outs):
+                if is_unsigned or not _has_swapped(node, option):
+                    yield option
+
+    def looks_at(self, node: Node) -> Hashable:
+        """What MatMul looks at, the type of w, and the shapes of the zero points."""
+        w = node.graph.element_type(node.input(1))
+        return super().looks_at(node), w, node.shape(2), node.shape(3)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node, its zero points swapped with its operands."""
+        proto = super().write(node, option, writer)
+        if _has_swapped(node, option):
+            zero_points = [*writer.inputs[2:], "", ""][:2]
+            if any(zero_points):
+                del proto.input[2:]
+                proto.input.extend(zero_points[::-1] if zero_points[0] else [zero_points[1]])
+        return proto
 
 
 class MatMulOrGemm(MatMul):
@@ -267,8 +303,8 @@ def _turned(order: Order) -> Order:
 class FusedMatMul(MatMul):
     """ONNX Runtime's product of stacks: each operand may be there transposed, or with its rows in front of the stack.
 
-    It is for single precision. A constant w stays the right operand, without flags: only that is packed once (products
-    of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w on the left).
+    It is for single precision, where a constant w stays the right operand, without flags: only that is packed once
+    (products of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w on the left).
     """
 
     def __init__(self):
@@ -276,32 +312,42 @@ class FusedMatMul(MatMul):
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options of MatMul, and those with flags."""
-        yield from super().options(node, ins, outs)
-        if node.graph.element_type(node.input(0)) != _FLOAT:
-            return
+        element = node.graph.element_type(node.input(0))
         is_packed = node.input(1) in node.graph.constants
+        if element == _HALF and is_packed:
+            for labels, option in _found_options(node, ins, outs, _products):
+                is_swapped = _is_swapped(labels[0], len(labels[2]))
+                yield option._replace(cost=self._part(node, 20)) if is_swapped else option
+            return
+        yield from super().options(node, ins, outs)
+        if element != _FLOAT:
+            return
         for labels, option in _found_options(node, ins, outs, _fused):
             if not is_packed:
                 yield option
             elif _is_turned_left(*labels):
-                yield option._replace(cost=self._turned_left_cost(node))
+                yield option._replace(cost=self._part(node, 10))
 
     def looks_at(self, node: Node) -> Hashable:
-        """What MatMul looks at, whether the product has flags, and what one of them costs."""
+        """What MatMul looks at, the element type as far as it matters, and what the product takes."""
         is_packed = node.input(1) in node.graph.constants
-        if node.graph.element_type(node.input(0)) != _FLOAT or node.result_shape() is None:
-            return ranks_of(node), is_packed, False
-        return ranks_of(node), is_packed, True, self._turned_left_cost(node) if is_packed else 0
+        element = node.graph.element_type(node.input(0))
+        if element not in (_FLOAT, _HALF) or node.result_shape() is None:
+            return ranks_of(node), is_packed, 0
+        return ranks_of(node), is_packed, element, self._part(node, 20) if is_packed else 0
 
     @staticmethod
-    def _turned_left_cost(node: Node) -> int:
-        """What it costs that x is there transposed by a flag, with w packed: a tenth of the product.
+    def _part(node: Node, divisor: int) -> int:
+        """The cost of a part of the product: of what it takes longer in another way, w being packed.
 
-        Products of 64x64 by 64x64 to 196x384 by 384x1536 took 5 to 12 % longer in ONNX Runtime 1.31.
+        With x there transposed by a flag, a tenth: products of 64x64 by 64x64 to 196x384 by 384x1536 took 5 to 12 %
+        longer in ONNX Runtime 1.31. With w on the left, in half precision, a twentieth: products of 16x256 by 256x768
+        and 128x768 by 768x768, for which x and the result are converted each time, took 3 to 5 % longer in 1.32.
         """
-        depth = node.graph.counted_extent((node.shape(1) or (1,))[0])
-        products = node.graph.nbytes(node.outputs[0]) // 4 * depth
-        return 2 * products * COST_PER_NS // (10 * _OPERATIONS_PER_NS)
+        graph, result = node.graph, node.outputs[0]
+        depth = graph.counted_extent((node.shape(1) or (1,))[-2:][0])
+        products = 8 * graph.nbytes(result) // graph.element_bits(result) * depth
+        return 2 * products * COST_PER_NS // (divisor * _OPERATIONS_PER_NS)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with its flags; a MatMul where it needs none."""
@@ -451,8 +497,8 @@ def _is_new(x: Order, w: Order, y: Order, ins: Candidates, outs: Candidates) -> 
 _OPERATIONS_PER_NS = 80
 """Floating-point operations that a product takes a nanosecond for, on one core."""
 
-_FLOAT, _DOUBLE = 1, 11
-"""Single and double precision, as TensorProto numbers element types."""
+_FLOAT, _UINT8, _HALF, _DOUBLE = 1, 2, 10, 11
+"""Single precision, unsigned bytes, half and double precision, as TensorProto numbers element types."""
 
 _MOST = 256
 """Combinations of orders of the tensors of an Einsum that are options."""
@@ -503,4 +549,5 @@ PRODUCTS: dict[str, NodeModel] = {
     "Einsum": Einsum(),
     "Gemm": Gemm(),
     "MatMul": MatMulOrGemm(),
+    "MatMulInteger": IntegerMatMul(),
 }
