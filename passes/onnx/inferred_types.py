@@ -88,6 +88,10 @@ def inferred_types(
             elif value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
     found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
+    is_own = any(function.name == "FusedMatMul" for function in model.functions)
+    written_out = [not is_own and _write_out_flags(*each) for each in zip(lights, claims, found, strict=True)]
+    if any(written_out):
+        found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
     named = {
         dim.dim_param
         for value in light.graph.input
@@ -131,6 +135,50 @@ def inferred_types(
         # What is known of one may be what another follows from.
         believed = of_reshapes()
     return found
+
+
+def _write_out_flags(
+    graph: onnx.GraphProto, said: Mapping[str, onnx.TypeProto], found: Mapping[str, onnx.TypeProto]
+) -> bool:
+    """Puts Transposes and a MatMul in the place of each FusedMatMul whose operands have known ranks; returns whether
+    there are any. Inference knows their types, and the names of extents that a file does not state."""
+    if all(node.op_type != "FusedMatMul" for node in graph.node):
+        return False
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.op_type != "FusedMatMul" or node.domain != "com.microsoft":
+            nodes.append(node)
+            continue
+        flags = {attribute.name: attribute.i for attribute in node.attribute}
+        operands: list[str] = []
+        turned: list[onnx.NodeProto] = []
+        for name, side in zip(node.input, "AB", strict=False):
+            types = [types[name] for types in (found, said) if name in types]
+            ranks = [len(t.tensor_type.shape.dim) for t in types if t.tensor_type.HasField("shape")]
+            if not ranks:
+                break
+            perm = list(range(ranks[0]))
+            if flags.get(f"transBatch{side}") and len(perm) > 2:
+                perm = [*perm[1:-1], 0, perm[-1]]
+            if flags.get(f"trans{side}") and len(perm) > 1:
+                perm = [*perm[:-2], perm[-1], perm[-2]]
+            operand = f"{node.output[0]} {side}"
+            while operand in taken:
+                operand += "'"
+            taken.add(operand)
+            operands.append(operand)
+            turned.append(type(node)(op_type="Transpose", input=[name], output=[operand]))
+            turned[-1].attribute.add(name="perm", type=7, ints=perm)  # AttributeProto.INTS
+        if len(operands) == 2:
+            nodes += [*turned, type(node)(op_type="MatMul", input=operands, output=node.output)]
+        else:
+            nodes.append(node)
+    is_changed = len(nodes) > len(graph.node)
+    if is_changed:
+        del graph.node[:]
+        graph.node.extend(nodes)
+    return is_changed
 
 
 def _state(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> None:

@@ -14,7 +14,6 @@ from layout_ir.passes.onnx.model_graph import Node, is_transpose
 from layout_ir.passes.onnx.node_models.node_option import (
     COST_PER_BYTE,
     COST_PER_NS,
-    RUNTIME_NODE,
     Candidates,
     NodeModel,
     NodeOption,
@@ -227,9 +226,9 @@ class IntegerMatMul(MatMul):
 class MatMulOrGemm(MatMul):
     """MatMul, and Gemm where the stacks are of one matrix each: its operands may be there transposed, one by one.
 
-    Beside a constant w, the views around a Gemm part the product from the addend behind it, to which runtimes join it:
-    encoders of 16 to 65 tokens of 64 numbers took 15 to 25 % longer in ONNX Runtime 1.32, larger ones less than before.
-    So there each view counts as a node of a runtime.
+    Beside a constant, the views around a Gemm part the product from the addend behind it, to which runtimes join it:
+    encoders of 16 to 65 tokens of 64 numbers took 15 to 25 % longer in ONNX Runtime 1.32. So there it is for matrices
+    alone.
     """
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
@@ -239,7 +238,9 @@ class MatMulOrGemm(MatMul):
             return
         tensors = [(node.shape(0), ins[0]), (node.shape(1), ins[1]), (node.result_shape(), outs[0])]
         more = sum(len(shape or ()) > 2 for shape, _ in tensors)
-        cost = more * RUNTIME_NODE + _ANOTHER_OPERATOR if _is_of_constant(node) else 0
+        cost = _ANOTHER_OPERATOR if _is_of_constant(node) else 0
+        if more and cost:
+            return
         sides: list[list[Order]] = []
         for shape, known in tensors:
             plain = identity(len(shape or ()))
@@ -262,7 +263,7 @@ class MatMulOrGemm(MatMul):
         )
 
     def looks_at(self, node: Node) -> Hashable:
-        """What MatMul looks at, whether it may be a Gemm, and whether w is a constant, maybe transposed."""
+        """What MatMul looks at, whether it may be a Gemm, and whether one operand is a constant."""
         return super().looks_at(node), self._is_of_matrices(node), _is_of_constant(node)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
@@ -305,11 +306,14 @@ class MatMulOrGemm(MatMul):
 
 
 def _is_of_constant(node: Node) -> bool:
-    """Whether w is a constant, or what Transposes make of one."""
-    name, makers = node.input(1), node.graph.makers
-    while (maker := makers.get(name)) is not None and is_transpose(maker):
-        name = maker.inputs[0]
-    return name in node.graph.constants
+    """Whether an operand is a constant, or what Transposes make of one."""
+    makers = node.graph.makers
+    for name in node.inputs[:2]:
+        while (maker := makers.get(name)) is not None and is_transpose(maker):
+            name = maker.inputs[0]
+        if name in node.graph.constants:
+            return True
+    return False
 
 
 _ANOTHER_OPERATOR = COST_PER_BYTE * 16

@@ -133,7 +133,7 @@ def test_what_onnx_runtime_fuses_has_the_type_of_what_it_was():
 
 
 def test_negative_no_type_is_made_up_for_other_dims_nor_for_a_function_of_the_model():
-    nodes = [_of_runtime("FusedMatMul", ["x", "x"], ["a"], transB=1), _of_runtime("Gelu", ["x"], ["b"])]
+    nodes = [_of_runtime("FusedGemm", ["x", "x"], ["a"], transB=1), _of_runtime("Gelu", ["x"], ["b"])]
     model = model_of(nodes, [value("x", 2, 3)], [value("a", 2, 2), value("b", 2, 3)])
     body = [oh.make_node("Transpose", ["X"], ["Y"], perm=[1, 0])]
     model.functions.append(
@@ -236,3 +236,34 @@ def test_negative_two_extents_that_are_left_are_not_known():
     (found,) = inferred_types(model, frozenset("x"), {}, {}, {})
     batch, *others = _shape(found["y"])
     assert batch == "batch" and all(isinstance(extent, str) and extent != "length" for extent in others)
+
+
+_FLAGS: list[dict[str, Any]] = [
+    {},
+    {"transA": 1},
+    {"transB": 1},
+    {"transBatchA": 1},
+    {"transBatchB": 1, "transB": 1},
+]
+
+
+@pytest.mark.parametrize("flags", _FLAGS, ids=str)
+def test_a_product_with_flags_has_the_shape_that_onnx_runtime_gives_it(flags: dict[str, Any]):
+    shapes = {"x": [2, 3, 4, 5], "w": [2, 3, 5, 6]}
+    for name, side in (("x", "A"), ("w", "B")):
+        if flags.get(f"trans{side}"):
+            shapes[name][2:] = shapes[name][:1:-1]
+        if flags.get(f"transBatch{side}"):
+            first, *stack, rows, columns = shapes[name]
+            shapes[name] = [rows, first, *stack, columns]
+    names = {2: "batch", 3: "heads", 4: "rows", 5: "depth", 6: "columns"}
+    given = [value(name, *(names[n] for n in shape)) for name, shape in shapes.items()]
+    nodes = [
+        oh.make_node("FusedMatMul", ["x", "w"], ["c"], domain="com.microsoft", **flags),
+        oh.make_node("Relu", ["c"], ["y"]),
+    ]
+    model = model_of(nodes, given, [UNKNOWN])
+    (result,) = session_results(model, {name: np.ones(shape, np.float32) for name, shape in shapes.items()})
+    model.graph.value_info.append(value("c", None, None, None, None))  # pyright: ignore[reportArgumentType]
+    (found,) = inferred_types(model, frozenset(("x", "w")), {}, {}, {})
+    assert _shape(found["y"]) == [names[n] for n in result.shape]
