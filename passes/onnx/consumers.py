@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from platform import machine
 
 from layout_ir.errors import LayoutError
 from layout_ir.passes.onnx.blocked_channels import (
@@ -18,7 +19,7 @@ from layout_ir.passes.onnx.blocked_channels import (
 from layout_ir.passes.onnx.model_graph import Graph, Node, is_transpose
 from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import RUNTIME_NODE, NodeModel
-from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, MatMul
+from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, IntegerMatMul, MatMul
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
@@ -47,6 +48,8 @@ class Consumer:
     """Operators, named as in `models`, that have blocked results of their own accord."""
     fuses_quantization: bool = False
     """Whether it computes on integers where values are dequantized in front of an operator and quantized behind it."""
+    makes_unsigned: bool = False
+    """Whether those are unsigned integers, and signed ones are made unsigned where it sees them (unsigned_integers)."""
     transpose_kib: int = 1
     """The kibibytes that a Transpose counts as besides those that it reads and writes: of choices that move as many,
     the one with fewest Transposes is taken."""
@@ -148,7 +151,14 @@ _DEQUANTIZED_PRODUCTS = MatMul(), MatMul(is_packed=True)
 """Of ONNX Runtime's products, only a MatMul becomes one of integers, not one with flags: with computed right operands,
 and with constant ones."""
 
-_RUNTIME = {**MODELS, "MatMul": FusedMatMul(), "Gemm": Gemm(packs_constants=True)}
+_IS_X86 = machine().lower() in ("x86_64", "amd64", "i386", "i686")
+
+_RUNTIME = {
+    **MODELS,
+    "MatMul": FusedMatMul(),
+    "MatMulInteger": IntegerMatMul(packs_constants=True),
+    "Gemm": Gemm(packs_constants=True),
+}
 
 CONSUMERS = {
     consumer.name: consumer
@@ -159,6 +169,7 @@ CONSUMERS = {
             "ONNX Runtime's kernels for CPUs",
             _RUNTIME,
             fuses_quantization=True,
+            makes_unsigned=_IS_X86,
         ),
     )
 }
@@ -188,5 +199,11 @@ def _blocked(name: str, block: int) -> Consumer:
 
     summary = f"ONNX Runtime's kernels for CPUs, those for blocks of {block} channels too"
     return Consumer(
-        name, summary, with_blocks(_RUNTIME, block), block=block, starters=STARTERS, fuses_quantization=True
+        name,
+        summary,
+        with_blocks(_RUNTIME, block),
+        block=block,
+        starters=STARTERS,
+        fuses_quantization=True,
+        makes_unsigned=_IS_X86,
     )

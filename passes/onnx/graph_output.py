@@ -30,6 +30,12 @@ class GraphOutput:
         self.nodes.append(onnx.helper.make_node(op_type, list(inputs), [output], name, **attributes))
         return output
 
+    def add_view(self, op_type: str, source: str, output: str, axes: Sequence[int], opset: int) -> str:
+        """Adds a Squeeze or an Unsqueeze of dims of one element; returns the output."""
+        if opset < 13:
+            return self.add(op_type, [source], output, axes=list(axes))
+        return self.add(op_type, [source, self.ints(axes)], output)
+
     def ints(self, values: Sequence[int], shape: tuple[int, ...] | None = None) -> str:
         """The name of a constant of 64-bit integers, each made once; a vector unless `shape` is given."""
         import onnx
@@ -96,9 +102,9 @@ class NodeWriter:
         if known is not None:
             return known
         name = self.out.fresh(f"{self.inputs[number]}_unsqueezed")
-        if self.node.graph.opsets.get("", 1) < 13:
-            return self.out.add("Unsqueeze", [self.inputs[number]], name, axes=list(axes))
-        return self.out.add("Unsqueeze", [self.inputs[number], self.out.ints(axes)], name)
+        return self.out.add_view(
+            "Unsqueeze", self.inputs[number], name, axes, self.node.graph.opsets.get("", 1)
+        )
 
     def picked(self, number: int, places: Sequence[int]) -> str:
         """Entries `places` of input `number`, a list: a constant, or a Gather of one that is computed at run time."""

@@ -392,10 +392,7 @@ class GraphRewriter:
             ("Unsqueeze", after, bare, name),
         ):
             axes = [k for k, d in enumerate(order) if shape[d] == 1]
-            if self.graph.opsets.get("", 1) < 13:
-                self.out.add(op_type, [given], made, axes=axes)
-            else:
-                self.out.add(op_type, [given, self.out.ints(axes)], made)
+            self.out.add_view(op_type, given, made, axes, self.graph.opsets.get("", 1))
 
     def _constant(self, place: Place, name: str) -> str:
         root, order = place

@@ -3,11 +3,12 @@
 It looks at a copy of the graph in which large initializers are inputs, and which says nothing of inner values: a file
 may say of them what is not so, and what is rewritten for such a shape would compute something else. What a file says
 beyond what can be inferred (of the result of a custom operator) is believed where it contradicts nothing. Of a Reshape
-to extents that are computed, at least the rank is found out.
+to extents that are computed, at least the rank is found out, and an extent that follows from all the others.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,10 @@ def inferred_types(
             elif value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
     found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
+    is_own = any(function.name == "FusedMatMul" for function in model.functions)
+    written_out = [not is_own and _write_out_flags(*each) for each in zip(lights, claims, found, strict=True)]
+    if any(written_out):
+        found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
     named = {
         dim.dim_param
         for value in light.graph.input
@@ -109,16 +114,71 @@ def inferred_types(
         for said, types in zip(claims, found, strict=True)
     ]
     told: set[str] = set()
+    divided: set[str] = set()
+
+    def of_reshapes() -> list[dict[str, onnx.TypeProto]]:
+        pairs = list(zip(lights, found, strict=True))
+        ranks = [_reshaped(graph, types, told) for graph, types in pairs]
+        told.update(*ranks)
+        if any(ranks):
+            return ranks
+        quotients = [_divided(graph, types, divided) for graph, types in pairs]
+        divided.update(*quotients)
+        return quotients
+
     if not any(believed):
-        believed = list(map(_reshaped, lights, found))
+        believed = of_reshapes()
     while any(believed):
         for graph, said in zip(lights, believed, strict=True):
             _state(graph, said)
-            told |= said.keys()
         found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
         # What is known of one may be what another follows from.
-        believed = [_reshaped(graph, types, told) for graph, types in zip(lights, found, strict=True)]
+        believed = of_reshapes()
     return found
+
+
+def _write_out_flags(
+    graph: onnx.GraphProto, said: Mapping[str, onnx.TypeProto], found: Mapping[str, onnx.TypeProto]
+) -> bool:
+    """Puts Transposes and a MatMul in the place of each FusedMatMul whose operands have known ranks; returns whether
+    there are any. Inference knows their types, and the names of extents that a file does not state."""
+    if all(node.op_type != "FusedMatMul" for node in graph.node):
+        return False
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.op_type != "FusedMatMul" or node.domain != "com.microsoft":
+            nodes.append(node)
+            continue
+        flags = {attribute.name: attribute.i for attribute in node.attribute}
+        operands: list[str] = []
+        turned: list[onnx.NodeProto] = []
+        for name, side in zip(node.input, "AB", strict=False):
+            types = [types[name] for types in (found, said) if name in types]
+            ranks = [len(t.tensor_type.shape.dim) for t in types if t.tensor_type.HasField("shape")]
+            if not ranks:
+                break
+            perm = list(range(ranks[0]))
+            if flags.get(f"transBatch{side}") and len(perm) > 2:
+                perm = [*perm[1:-1], 0, perm[-1]]
+            if flags.get(f"trans{side}") and len(perm) > 1:
+                perm = [*perm[:-2], perm[-1], perm[-2]]
+            operand = f"{node.output[0]} {side}"
+            while operand in taken:
+                operand += "'"
+            taken.add(operand)
+            operands.append(operand)
+            turned.append(type(node)(op_type="Transpose", input=[name], output=[operand]))
+            turned[-1].attribute.add(name="perm", type=7, ints=perm)  # AttributeProto.INTS
+        if len(operands) == 2:
+            nodes += [*turned, type(node)(op_type="MatMul", input=operands, output=node.output)]
+        else:
+            nodes.append(node)
+    is_changed = len(nodes) > len(graph.node)
+    if is_changed:
+        del graph.node[:]
+        graph.node.extend(nodes)
+    return is_changed
 
 
 def _state(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> None:
@@ -165,6 +225,63 @@ def _reshaped(
                 if extent is not None and extent > 0:  # 0 is that of the operand, -1 what is left
                     dim.dim_value = extent
     return found
+
+
+def _divided(
+    graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto], told: Container[str]
+) -> dict[str, onnx.TypeProto]:
+    """The types of results of Reshape with one extent of which inference says nothing, by name, without those that are
+    `told`: it is what is left of the elements of the operand, a number or a single extent that has a name.
+
+    Heads of an attention are cut by computed numbers, which inference follows through no division.
+    """
+    found: dict[str, onnx.TypeProto] = {}
+    for node in graph.node:
+        if (
+            node.op_type != "Reshape"
+            or domain_of(node.domain)
+            or len(node.input) != 2
+            or node.output[0] in told
+        ):
+            continue
+        operand, result = types.get(node.input[0]), types.get(node.output[0])
+        if operand is None or result is None or not result.tensor_type.HasField("shape"):
+            continue
+        dims = result.tensor_type.shape.dim
+        names = {dim.dim_param for dim in operand.tensor_type.shape.dim}
+        open_places = [k for k, d in enumerate(dims) if not d.dim_value and d.dim_param not in names - {""}]
+        if len(open_places) != 1:
+            continue
+        (place,) = open_places
+        extent = _quotient(operand.tensor_type.shape.dim, [*dims[:place], *dims[place + 1 :]])
+        if extent is not None:
+            stated = found[node.output[0]] = type(result)()
+            stated.tensor_type.elem_type = result.tensor_type.elem_type
+            for k, dim in enumerate(dims):
+                new = stated.tensor_type.shape.dim.add()
+                if k == place and isinstance(extent, str):
+                    new.dim_param = extent
+                elif k == place or dim.dim_value:
+                    new.dim_value = int(extent) if k == place else dim.dim_value
+    return found
+
+
+def _quotient(
+    dims: Sequence[onnx.TensorShapeProto.Dimension], others: Sequence[onnx.TensorShapeProto.Dimension]
+) -> int | str | None:
+    """The product of extents divided by that of others, where it is a number above 0 or a single name."""
+    if not all(dim.dim_value or dim.dim_param for dim in (*dims, *others)):
+        return None
+    names = Counter(dim.dim_param for dim in dims if not dim.dim_value)
+    divisors = Counter(dim.dim_param for dim in others if not dim.dim_value)
+    count = prod(dim.dim_value or 1 for dim in dims)
+    divisor = prod(dim.dim_value or 1 for dim in others)
+    if divisors - names or count % divisor:
+        return None
+    left = list((names - divisors).elements())
+    if not left:
+        return count // divisor
+    return left[0] if len(left) == 1 and count == divisor else None
 
 
 def _extents(

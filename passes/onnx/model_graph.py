@@ -6,7 +6,7 @@ Weights are not read: a model of gigabytes is as fast as its nodes are many.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from math import prod
 from pathlib import Path
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNKNOWN_EXTENT = 64
-"""The extent for which a dim counts whose extent only the run time knows, in bytes moved.
+"""The extent for which a dim of an input counts whose extent only the run time knows, in bytes moved.
 
 Those that are the first of an input count as 1. That goes by the name of the extent: a value has the same size in any
-order of its dims.
+order of its dims. Extents of other values count as what they are for inputs of that size, if that can be inferred.
 """
 
 
@@ -91,6 +91,8 @@ class Graph:
                     self.constants[node.output[0]] = tensor
         self.batches: frozenset[Extent] = frozenset() if outer is None else outer.batches
         """The names of extents that count as 1 in bytes moved."""
+        self.counted: Mapping[Extent, int] = {} if outer is None else outer.counted
+        """By name, what extents of inner values count as in bytes moved."""
         self.pending: dict[str, PendingTensor] = {} if outer is None else outer.pending
         """Tensors of the whole model that are in another order than they are stored in."""
         self.folded: dict[str, NDArray[Any]] = {}
@@ -279,7 +281,7 @@ class Graph:
         return self._known_shapes[stored]
 
     def nbytes(self, name: str) -> int:
-        """The size of a value in bytes, with `UNKNOWN_EXTENT` for extents of which nothing is said.
+        """The size of a value in bytes, with what extents count as of which nothing is said.
 
         A view has the size of what it is a view of, which may say more: a product of extents has no name.
         """
@@ -290,18 +292,23 @@ class Graph:
             while source in views and not is_static(shape or (None,)):
                 source = views[source]
                 shape = self.sized_shape(source)
-            extents = [
-                n if isinstance(n, int) else 1 if n in self.batches else UNKNOWN_EXTENT for n in shape or ()
-            ]
+            extents = [self.counted_extent(n) for n in shape or ()]
             found = self._nbytes[name] = -(-prod(extents) * self.element_bits(source) // 8)
         return found
 
+    def counted_extent(self, extent: Extent) -> int:
+        """What an extent counts as in bytes moved."""
+        if isinstance(extent, int):
+            return extent
+        return 1 if extent in self.batches else self.counted.get(extent, UNKNOWN_EXTENT)
+
     @cached_property
     def quantized(self) -> frozenset[str]:
-        """The values inside of what runtimes compute on integers, and what Transposes make of them.
+        """The floats inside of what runtimes compute on integers, and what Transposes make of them.
 
-        That is DequantizeLinear, an operator and QuantizeLinear side by side, and QuantizeLinear and DequantizeLinear.
-        A Transpose of its own stands between DequantizeLinear and QuantizeLinear.
+        That is DequantizeLinear, an operator and QuantizeLinear side by side. The integers between QuantizeLinear and
+        DequantizeLinear are outside of it, and so is a Transpose of its own between DequantizeLinear and
+        QuantizeLinear.
         """
         if all(node.op_type != "QuantizeLinear" for node in self.nodes_of_model):
             return frozenset()
@@ -312,7 +319,7 @@ class Graph:
         results = {value.name for value in self.proto.output}
         found: set[str] = set()
         for maker in self.nodes_of_model:
-            if is_transpose(maker) or len(maker.outputs) != 1:
+            if is_transpose(maker) or maker.op_type == "QuantizeLinear" or len(maker.outputs) != 1:
                 continue
             names = [maker.outputs[0]]
             for name in names:
@@ -320,12 +327,7 @@ class Graph:
             takers = {n.op_type for name in names for n in users.get(name, ()) if not is_transpose(n)}
             if not results.isdisjoint(names):
                 takers.add("result")
-            is_inside = (
-                takers == {"DequantizeLinear"} if maker.op_type == "QuantizeLinear"
-                else takers != {"QuantizeLinear"} if maker.op_type == "DequantizeLinear"
-                else takers == {"QuantizeLinear"}
-            )  # fmt: skip
-            if is_inside:
+            if (takers == {"QuantizeLinear"}) == (maker.op_type != "DequantizeLinear"):
                 found.update(names)
         return frozenset(found)
 
@@ -539,9 +541,9 @@ def graphs_of_model(
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     overridable = overridable_names(model)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    infer = partial(inferred_types, known=known or {}, stated=stated or {})
-    tables = infer(model, overridable, {})
-    sized = infer(model, overridable, shapes) if shapes else tables
+    infer = partial(inferred_types, model, overridable, known=known or {}, stated=stated or {})
+    tables = infer(shapes={})
+    sized = infer(shapes=shapes) if shapes else tables
     is_alone = len(tables) == 1
     taken = None if is_alone else names_of(model.graph)
     graphs = [
@@ -553,6 +555,8 @@ def graphs_of_model(
     graphs[0].pending = pending
     first = (_shape_of(tables[0][v.name]) for v in model.graph.input if v.name in tables[0])
     graphs[0].batches = frozenset(shape[0] for shape in first if shape and isinstance(shape[0], str))
+    if not shapes:
+        graphs[0].counted = _counted_extents(graphs[0], infer)
     waiting = [] if is_alone else [graphs[0]]
     while waiting:
         outer = waiting.pop(0)
@@ -577,6 +581,28 @@ def graphs_of_model(
     return graphs
 
 
+def _counted_extents(
+    graph: Graph, infer: Callable[..., list[dict[str, onnx.TypeProto]]]
+) -> dict[Extent, int]:
+    """What extents of a graph are, by name, where those of its inputs are what they count as."""
+    inputs = {value.name: graph.shape(value.name) for value in graph.proto.input}
+    sizes = {
+        name: [graph.counted_extent(n) for n in shape]
+        for name, shape in inputs.items()
+        if shape and not is_static(shape)
+    }
+    if not sizes:
+        return {}
+    found: dict[Extent, int] = {}
+    for name, type in infer(shapes=sizes)[0].items():
+        shape, sized = graph.shape(name), _shape_of(type)
+        if shape is not None and sized is not None and len(shape) == len(sized):
+            for extent, size in zip(shape, sized, strict=True):
+                if isinstance(extent, str) and isinstance(size, int):
+                    found.setdefault(extent, size)
+    return found
+
+
 def rewritten_graph(
     model: onnx.ModelProto,
     before: Graph,
@@ -598,7 +624,7 @@ def rewritten_graph(
         is_alone=before.is_alone,
         functions=before.functions,
     )
-    graph.pending, graph.batches = before.pending, before.batches
+    graph.pending, graph.batches, graph.counted = before.pending, before.batches, before.counted
     for name, (root, order) in places.items():
         shape = before.shape(root)
         if shape is not None and not is_identity(order):

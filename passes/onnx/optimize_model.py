@@ -3,7 +3,8 @@
 What comes out is the model that came in but for its Transposes: nodes keep their names, attributes and subgraphs, all
 values that lie as before keep theirs, weights are not read unless their order changes, and what nothing is won for
 stays as it is. The orders are chosen for the whole graph at once, at a cost that is proven to be the least; subgraphs
-take and give their values in the orders of the model.
+take and give their values in the orders of the model. Functions with Transposes are written out in place of their calls
+where these move less then.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
+from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
 from layout_ir.passes.onnx.model_graph import (
     Graph,
@@ -44,6 +46,7 @@ from layout_ir.passes.onnx.order_selection import model_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
+from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.passes.onnx.view_chains import merge_view_chains
 from layout_ir.selection.solver.selection_problem import Solution
 
@@ -100,6 +103,11 @@ class OptimizedModel:
     """The results of the Transposes that the model had, by name; those in the bodies of functions are not known."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     """Which value of the model that came in a tensor is, and in which order, () for its own; others are themselves."""
+
+    @property
+    def gain(self) -> int:
+        """By how much less the Transposes cost."""
+        return self.before.cost - self.after.cost
 
     def place(self, name: str, order: Order) -> Place:
         """Value `name` of the model that goes out in order `order`, as a value of the model that came in."""
@@ -168,6 +176,35 @@ def _optimized(
     certificate: bool,
 ) -> OptimizedModel:
     model, folder = read_model(source)
+    choose = partial(
+        _chosen,
+        folder=folder,
+        consumer=consumer,
+        free_inputs=free_inputs,
+        free_outputs=free_outputs,
+        shapes=shapes,
+        certificate=certificate,
+    )
+    inlined = with_moving_functions_inlined(model) if model.functions else None
+    result = choose(model)
+    if inlined is not None:
+        other = choose(inlined)
+        # What is moved in a function is the same in both: it counts in the one alone, before and after.
+        if other.gain > result.gain:
+            return other
+    return result
+
+
+def _chosen(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    consumer: Consumer,
+    free_inputs: bool,
+    free_outputs: bool,
+    shapes: Mapping[str, Sequence[int]],
+    certificate: bool,
+) -> OptimizedModel:
+    """The result for a model whose functions stay what they are; it changes the model."""
     if model.training_info:
         raise LayoutError(
             "the model has training information, which names values of the graph: take it out "
@@ -210,6 +247,8 @@ def _optimized(
         )
     for graph in task.graphs:
         graph.release()
+    if task.is_written and task.consumer.makes_unsigned:
+        make_moved_integers_unsigned(result.stored)
     return result
 
 
@@ -227,6 +266,8 @@ class _Task:
     free_outputs: bool
     certificate: bool
     improved: bool = False
+    is_written: bool = False
+    """Whether this round or an earlier one changed the model."""
     types: dict[str, onnx.TypeProto] = field(default_factory=dict[str, "onnx.TypeProto"])
     """Of values that earlier rounds wrote and shape inference does not know."""
     integers: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
@@ -276,6 +317,7 @@ class _Task:
                 f"out of them counts as a Transpose"
             )
         if is_better or is_blocked:
+            self.is_written = True
             places: dict[str, Place] = {}
             rewriters = [GraphRewriter(plan) for plan in plans]
             for rewriter in reversed(rewriters):

@@ -10,8 +10,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
-from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Node
+from layout_ir.passes.onnx.model_graph import Node, is_transpose
 from layout_ir.passes.onnx.node_models.node_option import (
+    COST_PER_BYTE,
     COST_PER_NS,
     Candidates,
     NodeModel,
@@ -61,9 +62,7 @@ class MatMul:
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, its operands swapped where the result is there transposed."""
         proto = writer.copy()
-        x, w, y = node.shape(0) or (), node.shape(1) or (), node.result_shape() or ()
-        tables = _tables(len(x), len(w), len(y), len(y))
-        if _is_swapped(tuple(tables[0][d] for d in option.ins[0]), len(y)):
+        if _has_swapped(node, option):
             proto.input[0], proto.input[1] = proto.input[1], proto.input[0]
         return proto
 
@@ -115,6 +114,13 @@ def _led_to(
         )
         for labels in products(number, given, x, w, rank)
     )
+
+
+def _has_swapped(node: Node, option: NodeOption) -> bool:
+    """Whether x is the right operand in an option of a product without flags."""
+    x, w, y = node.shape(0) or (), node.shape(1) or (), node.result_shape() or ()
+    table, *_ = _tables(len(x), len(w), len(y), len(y))
+    return _is_swapped(tuple([table[d] for d in option.ins[0]]), len(y))
 
 
 def _is_swapped(x: Labels, k: int) -> bool:
@@ -186,11 +192,143 @@ def _stacked(
         yield (*stacks[0], m, k), (*stacks[1], k, n), (*lead, m, n)
 
 
+class IntegerMatMul(MatMul):
+    """MatMulInteger: as MatMul, where each operand has one zero point or none, which goes where the operand goes.
+
+    Operands are swapped where w is unsigned. The kernel to which ONNX Runtime fuses the scaling of such a product has
+    unsigned left operands only, and a model with others cannot be loaded (1.32).
+    """
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """The options of MatMul."""
+        is_unsigned = node.graph.element_type(node.input(1)) == _UINT8
+        if all(not node.input(k) or node.shape(k) in ((), (1,)) for k in (2, 3)):
+            for option in super().options(node, ins, outs):
+                if is_unsigned or not _has_swapped(node, option):
+                    yield option
+
+    def looks_at(self, node: Node) -> Hashable:
+        """What MatMul looks at, the type of w, and the shapes of the zero points."""
+        w = node.graph.element_type(node.input(1))
+        return super().looks_at(node), w, node.shape(2), node.shape(3)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node, its zero points swapped with its operands."""
+        proto = super().write(node, option, writer)
+        if _has_swapped(node, option):
+            zero_points = [*writer.inputs[2:], "", ""][:2]
+            if any(zero_points):
+                del proto.input[2:]
+                proto.input.extend(zero_points[::-1] if zero_points[0] else [zero_points[1]])
+        return proto
+
+
+class MatMulOrGemm(MatMul):
+    """MatMul, and Gemm where the stacks are of one matrix each: its operands may be there transposed, one by one.
+
+    Beside a constant, the views around a Gemm part the product from the addend behind it, to which runtimes join it:
+    encoders of 16 to 65 tokens of 64 numbers took 15 to 25 % longer in ONNX Runtime 1.32. So there it is for matrices
+    alone.
+    """
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """The options of MatMul, and those of Gemm in the orders that are there."""
+        yield from super().options(node, ins, outs)
+        if not self._is_of_matrices(node):
+            return
+        tensors = [(node.shape(0), ins[0]), (node.shape(1), ins[1]), (node.result_shape(), outs[0])]
+        more = sum(len(shape or ()) > 2 for shape, _ in tensors)
+        cost = _ANOTHER_OPERATOR if _is_of_constant(node) else 0
+        if more and cost:
+            return
+        sides: list[list[Order]] = []
+        for shape, known in tensors:
+            plain = identity(len(shape or ()))
+            sides.append([order for order in (plain, _turned(plain)) if order == plain or order in known])
+        plain_ins, plain_outs = node.plain_orders
+        for left, right, result in product(*sides):
+            flags = [not is_identity(order) for order in (left, right, result)]
+            if any(flags) and not all(flags):  # MatMul does these itself
+                yield NodeOption((left, right, *plain_ins[2:]), (result, *plain_outs[1:]), more, cost)
+
+    @staticmethod
+    def _is_of_matrices(node: Node) -> bool:
+        """Whether the operands are matrices, or stacks of one, and Gemm is there for them: without an addend since
+        opset 11."""
+        shapes = [node.shape(0), node.shape(1), node.result_shape()]
+        if node.opset < 11 or node.graph.element_type(node.input(0)) not in (_FLOAT, _DOUBLE):
+            return False
+        return all(
+            shape is not None and len(shape) >= 2 and all(n == 1 for n in shape[:-2]) for shape in shapes
+        )
+
+    def looks_at(self, node: Node) -> Hashable:
+        """What MatMul looks at, whether it may be a Gemm, and whether one operand is a constant."""
+        return super().looks_at(node), self._is_of_matrices(node), _is_of_constant(node)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The MatMul; or a Gemm, of operands that lose their dims of one element, and with those of its result."""
+        orders = option.ins[0], option.ins[1], option.outs[0]
+        plain = [identity(len(order)) for order in orders]
+        flags = [order != own for order, own in zip(orders, plain, strict=True)]
+        is_turned = all(order in (own, _turned(own)) for order, own in zip(orders, plain, strict=True))
+        if all(flags) or not any(flags) or not is_turned or not self._is_of_matrices(node):
+            return super().write(node, option, writer)
+        matrices = [
+            self._without_stack(writer, name, len(order) - 2)
+            for name, order in zip(writer.inputs[:2], orders, strict=False)
+        ]
+        trans = flags[:2]
+        if flags[2]:
+            matrices.reverse()
+            trans = [not flags[1], not flags[0]]
+        proto = writer.copy()
+        proto.op_type = "Gemm"
+        del proto.input[:]
+        proto.input.extend(matrices)
+        for name, flag in zip(("transA", "transB"), trans, strict=True):
+            if flag:
+                set_attribute(proto, name, 1)
+        stack = len(orders[2]) - 2
+        if not stack:
+            return proto
+        proto.output[0] = writer.out.fresh(f"{writer.outputs[0]}_matrix")
+        writer.out.nodes.append(proto)
+        writer.out.add_view("Unsqueeze", proto.output[0], writer.outputs[0], range(stack), node.opset)
+        return writer.out.nodes.pop()
+
+    @staticmethod
+    def _without_stack(writer: NodeWriter, name: str, stack: int) -> str:
+        if not stack:
+            return name
+        matrix = writer.out.fresh(f"{name}_matrix")
+        return writer.out.add_view("Squeeze", name, matrix, range(stack), writer.node.opset)
+
+
+def _is_of_constant(node: Node) -> bool:
+    """Whether an operand is a constant, or what Transposes make of one."""
+    makers = node.graph.makers
+    for name in node.inputs[:2]:
+        while (maker := makers.get(name)) is not None and is_transpose(maker):
+            name = maker.inputs[0]
+        if name in node.graph.constants:
+            return True
+    return False
+
+
+_ANOTHER_OPERATOR = COST_PER_BYTE * 16
+"""The cost of a Gemm for a MatMul by a constant: more than that of having the constant in another order."""
+
+
+def _turned(order: Order) -> Order:
+    return (*order[:-2], order[-1], order[-2])
+
+
 class FusedMatMul(MatMul):
     """ONNX Runtime's product of stacks: each operand may be there transposed, or with its rows in front of the stack.
 
-    It is for single precision. A constant w stays the right operand, without flags: only that is packed once (products
-    of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w on the left).
+    It is for single precision, where a constant w stays the right operand, without flags: only that is packed once
+    (products of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w on the left).
     """
 
     def __init__(self):
@@ -198,34 +336,42 @@ class FusedMatMul(MatMul):
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options of MatMul, and those with flags."""
-        yield from super().options(node, ins, outs)
-        if node.graph.element_type(node.input(0)) != _FLOAT:
-            return
+        element = node.graph.element_type(node.input(0))
         is_packed = node.input(1) in node.graph.constants
+        if element == _HALF and is_packed:
+            for labels, option in _found_options(node, ins, outs, _products):
+                is_swapped = _is_swapped(labels[0], len(labels[2]))
+                yield option._replace(cost=self._part(node, 20)) if is_swapped else option
+            return
+        yield from super().options(node, ins, outs)
+        if element != _FLOAT:
+            return
         for labels, option in _found_options(node, ins, outs, _fused):
             if not is_packed:
                 yield option
             elif _is_turned_left(*labels):
-                yield option._replace(cost=self._turned_left_cost(node))
+                yield option._replace(cost=self._part(node, 10))
 
     def looks_at(self, node: Node) -> Hashable:
-        """What MatMul looks at, whether the product has flags, and what one of them costs."""
+        """What MatMul looks at, the element type as far as it matters, and what the product takes."""
         is_packed = node.input(1) in node.graph.constants
-        if node.graph.element_type(node.input(0)) != _FLOAT or node.result_shape() is None:
-            return ranks_of(node), is_packed, False
-        return ranks_of(node), is_packed, True, self._turned_left_cost(node) if is_packed else 0
+        element = node.graph.element_type(node.input(0))
+        if element not in (_FLOAT, _HALF) or node.result_shape() is None:
+            return ranks_of(node), is_packed, 0
+        return ranks_of(node), is_packed, element, self._part(node, 20) if is_packed else 0
 
     @staticmethod
-    def _turned_left_cost(node: Node) -> int:
-        """What it costs that x is there transposed by a flag, with w packed: a tenth of the product.
+    def _part(node: Node, divisor: int) -> int:
+        """The cost of a part of the product: of what it takes longer in another way, w being packed.
 
-        Products of 64x64 by 64x64 to 196x384 by 384x1536 took 5 to 12 % longer in ONNX Runtime 1.31.
+        With x there transposed by a flag, a tenth: products of 64x64 by 64x64 to 196x384 by 384x1536 took 5 to 12 %
+        longer in ONNX Runtime 1.31. With w on the left, in half precision, a twentieth: products of 16x256 by 256x768
+        and 128x768 by 768x768, for which x and the result are converted each time, took 3 to 5 % longer in 1.32.
         """
-        depth = (node.shape(1) or (1,))[0]
-        products = (
-            node.graph.nbytes(node.outputs[0]) // 4 * (depth if isinstance(depth, int) else UNKNOWN_EXTENT)
-        )
-        return 2 * products * COST_PER_NS // (10 * _OPERATIONS_PER_NS)
+        graph, result = node.graph, node.outputs[0]
+        depth = graph.counted_extent((node.shape(1) or (1,))[-2:][0])
+        products = 8 * graph.nbytes(result) // graph.element_bits(result) * depth
+        return 2 * products * COST_PER_NS // (divisor * _OPERATIONS_PER_NS)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with its flags; a MatMul where it needs none."""
@@ -375,8 +521,8 @@ def _is_new(x: Order, w: Order, y: Order, ins: Candidates, outs: Candidates) -> 
 _OPERATIONS_PER_NS = 80
 """Floating-point operations that a product takes a nanosecond for, on one core."""
 
-_FLOAT = 1
-"""Single precision, as TensorProto numbers element types."""
+_FLOAT, _UINT8, _HALF, _DOUBLE = 1, 2, 10, 11
+"""Single precision, unsigned bytes, half and double precision, as TensorProto numbers element types."""
 
 _MOST = 256
 """Combinations of orders of the tensors of an Einsum that are options."""
@@ -426,5 +572,6 @@ class Einsum:
 PRODUCTS: dict[str, NodeModel] = {
     "Einsum": Einsum(),
     "Gemm": Gemm(),
-    "MatMul": MatMul(),
+    "MatMul": MatMulOrGemm(),
+    "MatMulInteger": IntegerMatMul(),
 }

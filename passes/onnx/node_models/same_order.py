@@ -16,7 +16,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     option_of,
     ranks_of,
 )
-from layout_ir.passes.onnx.orders import Order, inverse
+from layout_ir.passes.onnx.orders import Order, Shape, inverse
 
 if TYPE_CHECKING:
     import onnx
@@ -298,7 +298,7 @@ class Elementwise:
                 mine[k] = ()
             for k, lead in smaller:
                 mine[k] = tuple([d - lead for d in order if d >= lead])
-                more += bool(self._ones(node, k, order)) and node.input(k) not in node.graph.constants
+                more += bool(missing_dims(shapes[k], order)) and node.input(k) not in node.graph.constants
             yield NodeOption(tuple(mine), (order, *others), more)
 
     def looks_at(self, node: Node) -> Hashable:
@@ -316,18 +316,19 @@ class Elementwise:
         """The node, its smaller inputs with more dims of one element."""
         proto = writer.copy()
         for k, name in enumerate(node.inputs):
-            if name and (axes := self._ones(node, k, option.outs[0])):
+            if name and (axes := missing_dims(node.shape(k), option.outs[0])):
                 proto.input[k] = writer.with_ones(k, axes)
         return proto
 
-    def _ones(self, node: Node, number: int, order: Order) -> list[int]:
-        """The dims of one element that input `number` needs, as axes of the tensor that has them."""
-        shape = node.shape(number)
-        lead = len(order) - len(shape or ())
-        if not shape or not lead or all(extent == 1 for extent in shape):
-            return []
-        first = next(k for k, d in enumerate(order) if d >= lead)
-        return [k - first for k in range(first, len(order)) if order[k] < lead]
+
+def missing_dims(shape: Shape | None, order: Order) -> list[int]:
+    """The dims of one element that a smaller operand of this shape needs beside a result in `order`, as axes of the
+    tensor that has them: where it has none of the dims that come to lie between its own, or behind them."""
+    lead = len(order) - len(shape or ())
+    if not shape or not lead or all(extent == 1 for extent in shape):
+        return []
+    first = next(k for k, d in enumerate(order) if d >= lead)
+    return [k - first for k in range(first, len(order)) if order[k] < lead]
 
 
 ELEMENTWISE = (

@@ -14,7 +14,12 @@ from layout_ir.passes.onnx.node_models.node_option import (
     option_of,
     ranks_of,
 )
-from layout_ir.passes.onnx.node_models.same_order import REDUCTIONS, SAME_ORDER, known_axes
+from layout_ir.passes.onnx.node_models.same_order import (
+    REDUCTIONS,
+    SAME_ORDER,
+    known_axes,
+    missing_dims,
+)
 from layout_ir.passes.onnx.orders import (
     Order,
     identity,
@@ -264,18 +269,25 @@ class Expand:
     """A broadcast to a shape of the same rank, or with more dims in front."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
-        """Every order of the operand and of the result, where both have the same rank."""
+        """Every order of the operand and of the result: all dims of the result lie in one, those of the operand in the
+        same among themselves."""
         shape, result, target = node.shape(0), node.result_shape(), node.shape(1)
-        if shape is None or result is None or len(shape) != len(result) or target != (len(result),):
+        if shape is None or result is None or len(shape) > len(result) or target != (len(result),):
             return
-        for order in dict.fromkeys([*ins[0], *outs[0]]):
-            yield option_of(node, {0: order}, {0: order})
+        lead = len(result) - len(shape)
+        of_operand = [(*range(lead), *(d + lead for d in order)) for order in ins[0]]
+        for order in dict.fromkeys([*of_operand, *outs[0]]):
+            mine = tuple([d - lead for d in order if d >= lead])
+            more = bool(missing_dims(shape, order)) and node.input(0) not in node.graph.constants
+            yield option_of(node, {0: mine}, {0: order}, int(more))
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
-        """The node with the entries of its shape in the new order."""
-        proto = writer.copy()
-        if not is_identity(option.outs[0]):
-            set_input(proto, 1, writer.picked(1, option.outs[0]))
+        """The node with the entries of its shape in the new order, its operand with more dims of one element."""
+        proto, order = writer.copy(), option.outs[0]
+        if not is_identity(order):
+            set_input(proto, 1, writer.picked(1, order))
+            if axes := missing_dims(node.shape(0), order):
+                proto.input[0] = writer.with_ones(0, axes)
         return proto
 
 

@@ -111,6 +111,12 @@ def test_no_transpose_parts_what_becomes_an_operator_on_integers(
     assert _integer_nodes(result.model, tmp_path) >= wanted
 
 
+def test_integers_that_are_moved_between_quantizations_count_as_what_they_are():
+    model = _between_quantizations("Conv", (4, 4, 3, 3), transposed=True)
+    result = check_optimized(model, target="ort-cpu", tolerance=0.2, compares_bytes=False)
+    assert result.after.nbytes == 2 * 2 * 4 * (8 * 8 + 6 * 6)
+
+
 def test_negative_what_is_on_floats_is_moved_as_integers_where_these_are_less():
     nodes = [
         oh.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),

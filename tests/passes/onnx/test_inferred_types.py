@@ -133,7 +133,7 @@ def test_what_onnx_runtime_fuses_has_the_type_of_what_it_was():
 
 
 def test_negative_no_type_is_made_up_for_other_dims_nor_for_a_function_of_the_model():
-    nodes = [_of_runtime("FusedMatMul", ["x", "x"], ["a"], transB=1), _of_runtime("Gelu", ["x"], ["b"])]
+    nodes = [_of_runtime("FusedGemm", ["x", "x"], ["a"], transB=1), _of_runtime("Gelu", ["x"], ["b"])]
     model = model_of(nodes, [value("x", 2, 3)], [value("a", 2, 2), value("b", 2, 3)])
     body = [oh.make_node("Transpose", ["X"], ["Y"], perm=[1, 0])]
     model.functions.append(
@@ -199,3 +199,71 @@ def test_negative_a_reshape_to_extents_of_unknown_number_stays_of_unknown_rank()
     feeds = {"x": np.ones((2, 6, 4), np.float32), "given": np.array([2], np.int64)}
     (wanted,), (found,) = (session_results(m, feeds) for m in (model, li.optimize_onnx(model).model))
     np.testing.assert_array_equal(found, wanted)
+
+
+# Extents that follow from the others ----------------------------------------------------------------------------------
+
+
+def _cut_into_heads(extents: list[str]) -> onnx.ModelProto:
+    """[batch, length, 24] reshaped to these computed extents: the batch, the length, 4, and 24 divided by 4."""
+    nodes = [oh.make_node("Shape", ["x"], ["shape"])]
+    for k, name in enumerate(("n", "l", "c")):
+        nodes.append(oh.make_node("Gather", ["shape", f"at{k}"], [name]))
+    nodes += [
+        oh.make_node("Div", ["c", "four"], ["rest"]),
+        oh.make_node("Concat", extents, ["extents"], axis=0),
+        oh.make_node("Reshape", ["x", "extents"], ["y"]),
+    ]
+    constants = [initializer(f"at{k}", np.array([k])) for k in range(3)] + [initializer("four", [4])]
+    return model_of(nodes, [value("x", "batch", "length", 24)], [UNKNOWN], constants)
+
+
+def test_an_extent_that_is_what_others_leave_of_the_elements_is_known():
+    model = _cut_into_heads(["n", "l", "four", "rest"])
+    (found,) = inferred_types(model, frozenset("x"), {}, {}, {})
+    assert _shape(found["y"]) == ["batch", "length", 4, 6]
+
+
+def test_an_extent_that_is_left_may_be_one_with_a_name():
+    model = _cut_into_heads(["n", "product", "c"])
+    model.graph.node[4].CopyFrom(oh.make_node("Max", ["l", "at1"], ["product"]))
+    (found,) = inferred_types(model, frozenset("x"), {}, {}, {})
+    assert _shape(found["y"]) == ["batch", "length", 24]
+
+
+def test_negative_two_extents_that_are_left_are_not_known():
+    model = _cut_into_heads(["n", "rest", "rest"])
+    (found,) = inferred_types(model, frozenset("x"), {}, {}, {})
+    batch, *others = _shape(found["y"])
+    assert batch == "batch" and all(isinstance(extent, str) and extent != "length" for extent in others)
+
+
+_FLAGS: list[dict[str, Any]] = [
+    {},
+    {"transA": 1},
+    {"transB": 1},
+    {"transBatchA": 1},
+    {"transBatchB": 1, "transB": 1},
+]
+
+
+@pytest.mark.parametrize("flags", _FLAGS, ids=str)
+def test_a_product_with_flags_has_the_shape_that_onnx_runtime_gives_it(flags: dict[str, Any]):
+    shapes = {"x": [2, 3, 4, 5], "w": [2, 3, 5, 6]}
+    for name, side in (("x", "A"), ("w", "B")):
+        if flags.get(f"trans{side}"):
+            shapes[name][2:] = shapes[name][:1:-1]
+        if flags.get(f"transBatch{side}"):
+            first, *stack, rows, columns = shapes[name]
+            shapes[name] = [rows, first, *stack, columns]
+    names = {2: "batch", 3: "heads", 4: "rows", 5: "depth", 6: "columns"}
+    given = [value(name, *(names[n] for n in shape)) for name, shape in shapes.items()]
+    nodes = [
+        oh.make_node("FusedMatMul", ["x", "w"], ["c"], domain="com.microsoft", **flags),
+        oh.make_node("Relu", ["c"], ["y"]),
+    ]
+    model = model_of(nodes, given, [UNKNOWN])
+    (result,) = session_results(model, {name: np.ones(shape, np.float32) for name, shape in shapes.items()})
+    model.graph.value_info.append(value("c", None, None, None, None))  # pyright: ignore[reportArgumentType]
+    (found,) = inferred_types(model, frozenset(("x", "w")), {}, {}, {})
+    assert _shape(found["y"]) == [names[n] for n in result.shape]

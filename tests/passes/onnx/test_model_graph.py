@@ -37,6 +37,35 @@ def test_sizes_count_unknown_extents_alike_in_every_order():
     assert sized.shape("x") == ("N", 3, "H")
 
 
+def test_inner_extents_count_as_what_follows_from_those_of_the_inputs():
+    nodes = [
+        oh.make_node("Conv", ["x", "w"], ["c"], strides=[2, 4], pads=[1, 1, 1, 1]),
+        transpose("c", "t", 0, 2, 3, 1),
+        oh.make_node("Reshape", ["t", "s"], ["y"]),
+        oh.make_node("MatMul", ["y", "m"], ["z"]),
+    ]
+    constants = [
+        *(initializer("w", np.ones((8, 3, 3, 3))), initializer("m", np.ones((8, 5)))),
+        initializer("s", [0, -1, 8]),
+    ]
+    model = model_of(nodes, [value("x", "N", 3, "H", "W")], [value("z", "N", "P", 5)], constants)
+    graph = _graph(model)
+    assert graph.nbytes("c") == graph.nbytes("y") == 4 * 8 * 32 * 16
+    assert graph.nbytes("z") == 4 * 5 * 32 * 16
+
+
+def test_negative_extents_of_a_size_that_does_not_fit_count_as_any_others():
+    nodes = [
+        oh.make_node("Add", ["x", "b"], ["a"]),
+        oh.make_node("NonZero", ["a"], ["y"]),
+    ]
+    model = model_of(
+        nodes, [value("x", "N", "H")], [value("y", 2, "M", dtype=7)], [initializer("b", np.ones(7))]
+    )
+    graph = _graph(model)
+    assert graph.nbytes("y") == 8 * 2 * UNKNOWN_EXTENT
+
+
 @pytest.mark.parametrize(
     ("word", "bits"),
     [("FLOAT", 32), ("BFLOAT16", 16), ("FLOAT8E5M2", 8), ("UINT4", 4), ("BOOL", 8), ("COMPLEX128", 128)],

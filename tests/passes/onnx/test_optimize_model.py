@@ -317,13 +317,29 @@ def test_loops_and_scans():
     check_optimized(model_of(nodes, [value("x", 4, 2, 3)], [value("f", 3, 2), value("y", 3, 2, 4)], [start]))
 
 
-def test_local_functions_stay_and_mean_what_they_say():
+def test_functions_whose_transposes_meet_others_are_written_out():
+    body = [
+        transpose("p", "q1", 0, 3, 1, 2),
+        oh.make_node("Relu", ["q1"], ["q2"]),
+        transpose("q2", "q", 0, 2, 3, 1),
+    ]
+    function = oh.make_function("my", "F", ["p"], ["q"], body, [oh.make_opsetid("", 18)])
+    nodes = [oh.make_node("F", [x], [y], domain="my") for x, y in ("xa", "ab", "by")]
+    model = model_of(nodes, [value("x", *X)], [value("y", *X)], functions=[function])
+    result = check_optimized(model)
+    assert op_types(result.model) == ["Relu"] * 3 and not result.model.functions
+
+
+def test_negative_functions_stay_where_nothing_is_won_by_their_transposes():
     body = [transpose("p", "q1", 0, 3, 1, 2), oh.make_node("Relu", ["q1"], ["q"])]
     function = oh.make_function("my", "F", ["p"], ["q"], body, [oh.make_opsetid("", 18)])
-    nodes = [transpose("x", "a", 0, 2, 3, 1), oh.make_node("F", ["a"], ["y"], domain="my")]
-    model = model_of(nodes, [value("x", *X)], [value("y", *X)], functions=[function])
-    assert check_optimized(model).model.functions == [function]
+    nodes = [oh.make_node("F", ["x"], ["a"], domain="my"), oh.make_node("Softmax", ["a"], ["y"])]
+    n, c, h, w = X
+    model = model_of(nodes, [value("x", *X)], [value("y", n, w, c, h)], functions=[function])
+    assert check_optimized(model).model == model
 
+
+def test_local_functions_mean_what_they_say():
     # A function of the name of an operator that may run on any order, whose body may not.
     body = [oh.make_node("Softmax", ["p"], ["q"], axis=-1)]
     function = oh.make_function("com.microsoft", "Gelu", ["p"], ["q"], body, [oh.make_opsetid("", 18)])

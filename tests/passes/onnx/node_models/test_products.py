@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import numpy as np
+import onnx
 import onnx.helper as oh
 import pytest
 
@@ -49,8 +51,31 @@ def test_a_constant_stays_the_right_operand_for_onnx_runtime():
     weights = initializer("w", np.ones((40, 128), np.float32))
     model = model_of(nodes, [value("x", 64, 40)], [value("y", 128, 64)], [weights])
     assert check_optimized(model, target="ort-cpu").after.nbytes == 2 * 4 * 64 * 128
-    # Anybody else has both transposed, and w on the left.
-    assert check_optimized(model, target="onnx").after.nbytes == 2 * 4 * 64 * 40
+    # Anybody else has both transposed by flags, and w on the left.
+    assert op_types(check_optimized(model, target="onnx").model) == ["Gemm"]
+
+
+def test_matrices_in_stacks_of_one_are_transposed_by_a_flag():
+    nodes = [transpose("x", "t", 0, 2, 1), oh.make_node("MatMul", ["x", "t"], ["y"])]
+    model = model_of(nodes, [value("x", 1, 6, "N")], [value("y", 1, 6, 6)])
+    result = check_optimized(model, {"x": np.random.default_rng(0).random((1, 6, 4), np.float32)})
+    assert op_types(result.model) == ["Squeeze", "Squeeze", "Gemm", "Unsqueeze"]
+
+
+@pytest.mark.parametrize(("stack", "dtype"), [(2, np.float32), (1, np.int32)])
+def test_negative_no_flag_transposes_stacks_or_integers(stack: int, dtype: type):
+    kind = oh.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [transpose("x", "t", 0, 2, 1), oh.make_node("MatMul", ["x", "t"], ["y"])]
+    model = model_of(nodes, [value("x", stack, 6, 4, dtype=kind)], [value("y", stack, 6, 6, dtype=kind)])
+    assert check_optimized(model).after.count == 1
+
+
+def test_a_constant_of_half_precision_is_the_left_operand_where_much_is_moved():
+    nodes = [oh.make_node("MatMul", ["x", "w"], ["c"]), transpose("c", "y", 1, 0)]
+    weights = initializer("w", np.ones((4, 128), np.float16))
+    half = oh.np_dtype_to_tensor_dtype(np.dtype(np.float16))
+    model = model_of(nodes, [value("x", 64, 4, dtype=half)], [value("y", 128, 64, dtype=half)], [weights])
+    assert check_optimized(model, target="ort-cpu", tolerance=1e-2).after.nbytes == 2 * 2 * 64 * 4
 
 
 @pytest.mark.parametrize("stack", [(), (2,), (2, 3)])
@@ -72,6 +97,37 @@ def test_negative_a_flag_that_would_slow_a_long_product_down_is_not_set():
         [initializer("w", np.ones((384, 1536), np.float32))],
     )
     assert op_types(check_optimized(model, target="ort-cpu").model) == ["Transpose", "MatMul"]
+
+
+@pytest.mark.parametrize("zero_points", [("a", "b"), ("a",), ("", "b"), ()], ids=str)
+def test_a_product_of_integers_has_its_zero_points_swapped_with_its_operands(zero_points: tuple[str, ...]):
+    nodes = [transpose("x", "t", 0, 2, 1), oh.make_node("MatMulInteger", ["t", "w", *zero_points], ["c"])]
+    nodes.append(transpose("c", "y", 0, 2, 1))
+    weights = np.random.default_rng(0).integers(0, 255, (5, 7)).astype(np.uint8)
+    constants = [
+        initializer("w", weights),
+        initializer("a", np.uint8(3)),
+        initializer("b", np.array([99], np.uint8)),
+    ]
+    kinds = {"dtype": onnx.TensorProto.UINT8}, {"dtype": onnx.TensorProto.INT32}
+    model = model_of(nodes, [value("x", 2, 5, 6, **kinds[0])], [value("y", 2, 7, 6, **kinds[1])], constants)
+    feeds = {"x": np.random.default_rng(1).integers(0, 255, (2, 5, 6)).astype(np.uint8)}
+    assert op_types(check_optimized(model, feeds).model) == ["MatMulInteger"]
+
+
+_PER_COLUMN = np.arange(7, dtype=np.uint8)
+
+
+@pytest.mark.parametrize("zero_point", [np.int8(3), _PER_COLUMN], ids=["signed", "per column"])
+def test_negative_a_product_of_integers_of_which_one_may_not_be_on_the_left_is_not_swapped(zero_point: Any):
+    nodes = [transpose("x", "t", 1, 0), oh.make_node("MatMulInteger", ["t", "w", "a", "b"], ["c"])]
+    nodes.append(transpose("c", "y", 1, 0))
+    weights = np.ones((5, 7), zero_point.dtype)
+    constants = [initializer("w", weights), initializer("a", np.uint8(3)), initializer("b", zero_point)]
+    given = value("x", 5, 6, dtype=onnx.TensorProto.UINT8)
+    model = model_of(nodes, [given], [value("y", 7, 6, dtype=onnx.TensorProto.INT32)], constants)
+    feeds = {"x": np.random.default_rng(1).integers(0, 255, (5, 6)).astype(np.uint8)}
+    assert check_optimized(model, feeds).after.count == 2
 
 
 def test_equations_of_einsum_say_any_order():

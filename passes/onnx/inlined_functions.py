@@ -1,0 +1,56 @@
+"""The bodies of local functions in place of their calls, where they have Transposes.
+
+A choice of orders does not look into a function: it is called from several places, and means what its body says. With
+its body in place of each call, a Transpose at its start meets one in front of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.subgraphs import nodes_within
+
+if TYPE_CHECKING:
+    import onnx
+
+_MOST_BYTES = 1 << 30
+"""The largest model that is read anew: a protobuf has two gibibytes at most, and it is there twice meanwhile."""
+
+
+def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | None:
+    """A copy of the model without calls of functions that move something, which calls all others as before.
+
+    None where it has no such calls, is too large, or has a function for other versions of the operators than its own.
+    """
+    moving = _moving_functions(model)
+    if not moving or model.ByteSize() > _MOST_BYTES:
+        return None
+    import onnx.inliner
+
+    try:
+        inlined = onnx.inliner.inline_selected_functions(model, sorted(moving))
+    except RuntimeError:  # ONNX does not write out functions for other versions of the operators
+        return None
+    return inlined if _calls(inlined.graph.node) != _calls(model.graph.node) else None
+
+
+def _moving_functions(model: onnx.ModelProto) -> set[tuple[str, str]]:
+    """Domain and name of the functions with a Transpose, in their bodies or in those that they call."""
+    bodies = {(domain_of(f.domain), f.name): _operators(f.node) for f in model.functions}
+    moving = {name for name, operators in bodies.items() if ("", "Transpose") in operators}
+    while True:
+        more = {name for name, operators in bodies.items() if not moving.isdisjoint(operators)} - moving
+        if not more:
+            return moving
+        moving |= more
+
+
+def _calls(nodes: Iterable[onnx.NodeProto]) -> int:
+    return sum(1 for node in nodes for _ in (node, *nodes_within(node)))
+
+
+def _operators(nodes: Iterable[onnx.NodeProto]) -> set[tuple[str, str]]:
+    found = ((node, *nodes_within(node)) for node in nodes)
+    return {(domain_of(each.domain), each.op_type) for group in found for each in group}

@@ -1,0 +1,43 @@
+"""Which functions are written out, and which stay."""
+
+from __future__ import annotations
+
+import onnx
+import onnx.helper as oh
+
+from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
+from tests.passes.onnx.optimized import model_of, transpose, value
+
+
+def _function(name: str, *body: onnx.NodeProto, opset: int = 18) -> onnx.FunctionProto:
+    imports = [oh.make_opsetid("", opset), oh.make_opsetid("my", 1)]
+    return oh.make_function("my", name, ["p"], ["q"], list(body), imports)
+
+
+def _calling(name: str, *functions: onnx.FunctionProto) -> onnx.ModelProto:
+    nodes = [oh.make_node(name, ["x"], ["a"], domain="my"), oh.make_node(name, ["a"], ["y"], domain="my")]
+    return model_of(nodes, [value("x", 2, 2)], [value("y", 2, 2)], functions=list(functions))
+
+
+def test_a_function_with_a_transpose_is_written_out_and_so_are_those_that_call_it():
+    inner = _function("Inner", transpose("p", "q", 1, 0))
+    outer = _function(
+        "Outer", oh.make_node("Inner", ["p"], ["r"], domain="my"), oh.make_node("Relu", ["r"], ["q"])
+    )
+    found = with_moving_functions_inlined(_calling("Outer", inner, outer))
+    assert found is not None
+    assert [node.op_type for node in found.graph.node] == ["Transpose", "Relu"] * 2
+
+
+def test_negative_a_function_that_moves_nothing_is_called_as_before():
+    assert (
+        with_moving_functions_inlined(_calling("F", _function("F", oh.make_node("Relu", ["p"], ["q"]))))
+        is None
+    )
+
+
+def test_negative_a_function_for_another_version_of_the_operators_is_called_as_before():
+    assert (
+        with_moving_functions_inlined(_calling("F", _function("F", transpose("p", "q", 1, 0), opset=9)))
+        is None
+    )
