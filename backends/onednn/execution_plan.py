@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +24,8 @@ from layout_ir.backends.onednn.op_primitives.primitive_operands import Operand, 
 from layout_ir.backends.onednn.placement import Part, part_of_slice, parts_of_concats, sharing
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
+    ControlFlow,
+    ControlStep,
     ExecutionPlan,
     KernelStep,
     Location,
@@ -42,7 +44,7 @@ from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor, 
 from layout_ir.backends.reference.registered_ops import semantics_of
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
 from layout_ir.backends.reference.tensor import is_row_major
-from layout_ir.diagnostics import LocatedError, name_of_op
+from layout_ir.diagnostics import LocatedError, name_of_op, remark
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     FillPadsOp,
@@ -58,8 +60,18 @@ from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 
 
-def plan_execution(function: FuncOp, library: Library, *, threads: int, fuse: bool = True) -> ExecutionPlan:
+def plan_execution(
+    function: FuncOp,
+    library: Library,
+    *,
+    threads: int,
+    fuse: bool = True,
+    flow_of: Callable[[nn.OpaqueOp], ControlFlow | None] = lambda _: None,
+) -> ExecutionPlan:
     """The plan of `function`, every layout of which is chosen. Raises LocatedError where it cannot be executed.
+
+    `flow_of` gives what runs a node by plans of its subgraphs, where something does; a node of which it raises
+    LayoutError runs by the reference, and a remark says why.
 
     The plan keeps nothing of the function, whose constants lose their elements while these are stored as they are
     needed: weights are in memory twice one by one only.
@@ -74,7 +86,7 @@ def plan_execution(function: FuncOp, library: Library, *, threads: int, fuse: bo
     ops = list(blocks[0].ops)
     _check(ops)
     library.use_threads(threads)  # which primitives are made for
-    return _Planner(library, threads).plan(function, ops, fuse)
+    return _Planner(library, threads, flow_of).plan(function, ops, fuse)
 
 
 def _check(ops: Sequence[Operation]) -> None:
@@ -102,9 +114,12 @@ def _check(ops: Sequence[Operation]) -> None:
 
 
 class _Planner:
-    def __init__(self, library: Library, threads: int) -> None:
+    def __init__(
+        self, library: Library, threads: int, flow_of: Callable[[nn.OpaqueOp], ControlFlow | None]
+    ) -> None:
         self.library = library
         self.threads = threads
+        self.flow_of = flow_of
         self.values = Values(library)
         self.out = ExecutionPlan(library)
         self._places: dict[SSAValue, Place] = {}
@@ -242,8 +257,23 @@ class _Planner:
             operands = tuple(self._place(value) for value in op.operands)
             results = tuple(self._new(value) for value in op.results)
             self._places.update(zip(op.results, results, strict=True))
-            text = self._text([op], "reference", (*operands, *results))
-            self.out.steps.append(ReferenceStep(text, self._alone(op), operands, results))
+            flow = self._flow(op)
+            text = self._text([op], "reference" if flow is None else "subgraphs", (*operands, *results))
+            self.out.steps.append(
+                ReferenceStep(text, self._alone(op), operands, results)
+                if flow is None
+                else ControlStep(text, flow, operands, results)
+            )
+
+    def _flow(self, op: Operation) -> ControlFlow | None:
+        """What runs a node by plans of its subgraphs; None where nothing does."""
+        if not isinstance(op, nn.OpaqueOp):
+            return None
+        try:
+            return self.flow_of(op)
+        except LayoutError as error:
+            remark(op, f"{op.title} runs by the reference: {error}")
+            return None
 
     def _joined(self, op: nn.ConcatOp) -> bool:
         """Moves what does not yet lie in the result of a concat, where something does; whether it does."""

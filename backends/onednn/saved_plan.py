@@ -35,6 +35,7 @@ from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT, ArenaPlan
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor, described
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
+    ControlStep,
     ExecutionPlan,
     Kernel,
     KernelStep,
@@ -185,6 +186,8 @@ def _step(step: Step, blobs: _Blobs) -> Json:
             places = [_location(place) for place in (*step.operands, step.result)]
             kernel = {**_kernel(step.kernel, "loops", blobs), "indices": step.kernel.has_indices}
             return {"kind": "loop", "kernel": kernel, "places": places}
+        case ControlStep():
+            raise LayoutError("an executable with the subgraphs of If, Loop or Scan cannot be saved")
         case ReferenceStep():
             raise LayoutError(
                 "an executable with ops that run by the reference cannot be saved: fallbacks says which they are"

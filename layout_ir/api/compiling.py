@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
+from layout_ir.backends.onednn.control_flow import control_flow
 from layout_ir.backends.onednn.execution_plan import plan_execution
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.plan_steps import RunnablePlan
@@ -31,6 +32,8 @@ from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.selection.translation.from_ir import is_open
 
 if TYPE_CHECKING:
+    import onnx
+
     from layout_ir.frontends.onnx.model import Source
     from layout_ir.passes.selection.options.conv_kernels import Target
 
@@ -46,6 +49,10 @@ class _Settings:
 
     def program(self, module: ModuleOp, entry: str) -> Program:
         """The module, which becomes ours and is used up, with its layouts chosen, compiled."""
+        return Program(self.runnable(module, entry), checked=self.checked)
+
+    def runnable(self, module: ModuleOp, entry: str) -> RunnablePlan:
+        """The plan of such a module."""
         function = entry_point(module, entry)
         rewrite_before_selection(module, function)
         if is_open(module):
@@ -57,10 +64,13 @@ class _Settings:
                 threads=self.threads,
             )
         rewrite_after_selection(module, function, self.fuse)
-        plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
+        flow_of = partial(control_flow, compile_model=self._subgraph)
+        plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse, flow_of=flow_of)
         names = tuple(input_names(function)), tuple(result_names(function))
-        runnable = RunnablePlan(plan, self.threads, f"@{function.sym_name.data}", *names)
-        return Program(runnable, checked=self.checked)
+        return RunnablePlan(plan, self.threads, f"@{function.sym_name.data}", *names)
+
+    def _subgraph(self, model: onnx.ModelProto) -> RunnablePlan:
+        return self.runnable(_module(model, None), "main")
 
 
 @public
@@ -121,7 +131,11 @@ def _inputs_of(model: Source) -> tuple[bool, list[str]]:
 
 def _imported(settings: _Settings, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> Program:
     with gc_paused():
-        with loading:
-            from layout_ir.frontends.onnx import from_onnx
+        return settings.program(_module(model, shapes), "main")
 
-        return settings.program(from_onnx(model, shapes=shapes, keep_quantized=True), "main")
+
+def _module(model: Source, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
+    with loading:
+        from layout_ir.frontends.onnx import from_onnx
+
+    return from_onnx(model, shapes=shapes, keep_quantized=True)

@@ -183,7 +183,7 @@ class Executable:
         Raises LayoutError before the first call of a model with open sizes.
         """
         plan = self._latest().plan
-        return dict(Counter(s.text.ops[0] for s in plan.steps if isinstance(s, ReferenceStep)))
+        return dict(Counter(s.text.ops[0] for s in plan.all_steps if isinstance(s, ReferenceStep)))
 
     def describe(self) -> str:
         """What is executed, in a few lines: steps, memory, what fusion saves, what runs by the reference.
