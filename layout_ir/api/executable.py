@@ -96,7 +96,7 @@ class Program:
         """Where each input lies, by its name; None where one is not row-major, or NumPy lacks its elements."""
         places = self.plan.inputs
         if not all(
-            place.dtype in ("f32", "f64", "i32", "i64")
+            place.dtype in ("f32", "f64", "i32", "ui32", "i64", "ui64")
             and is_row_major(place.layout)
             and not place.layout.is_padded
             for place in places

@@ -19,7 +19,7 @@ from layout_ir.errors import LayoutError
 
 Number = float | int | bool
 
-COMPUTED = ("f16", "bf16", "f32", "f64", "i8", "ui8", "i32", "i64", "i1")
+COMPUTED = ("f16", "bf16", "f32", "f64", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64", "i1")
 """Element types of tensors that loops compute with."""
 
 

@@ -53,7 +53,8 @@ def test_every_scalar_op_on_every_element_type(op: Any):
         if op is nn.WhereOp:
             shapes = [(3, 1, 7), shape, (7,)]
         if op is nn.CastOp:
-            cases = [*(target for target in COMPUTED if target != dtype)]
+            others = [target for target in COMPUTED if target != dtype]
+            cases = [str(target) for target in rng.choice(others, 6, replace=False)]
         else:
             cases = [""]
         for target in cases:
