@@ -13,7 +13,7 @@ elements, and where the type of the result says what its pads hold, that is writ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -27,6 +27,7 @@ from layout_ir.backends.llvm.loops.largest_elements import LargestElements
 from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, LoopTensor, pad_nests
 from layout_ir.backends.llvm.loops.loop_nest import DimOffsets, Nest, check
 from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED
+from layout_ir.backends.onednn.elementwise_nodes import elementwise_function, same_bits
 from layout_ir.backends.onednn.plan_steps import LoopKernel
 from layout_ir.backends.reference import array_ops
 from layout_ir.backends.reference.semantics import layout_at_run_time, literal_array
@@ -80,7 +81,7 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
         elif isinstance(op, nn.OpaqueOp):
-            found = _update(op)
+            found = _update(op) if op.title == "ScatterND" else _node(op)
         else:
             build = _BUILDERS.get(type(op))
             found = None if build is None else build(op)
@@ -91,7 +92,7 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
                 compile_loop(found[0], threads=threads),
                 found[1],
                 isinstance(op, _IN_PLACE_SAFE),
-                op.operands[0] if isinstance(op, nn.OpaqueOp) else None,
+                op.operands[0] if isinstance(op, nn.OpaqueOp) and op.title == "ScatterND" else None,
             )
         )
     except LayoutError:
@@ -230,6 +231,26 @@ def _elementwise(ops: Sequence[Operation]) -> _Found:
         ]
         return LoopProgram(tuple(tensors), known[root]), tuple(space.operands)
     return space.loop(ops[-1], known[root])
+
+
+def _node(op: nn.OpaqueOp) -> _Found | None:
+    """An opaque node each element of whose result comes from one of each operand."""
+    compute, moved = elementwise_function(op), same_bits(op)
+    if compute is None and moved is None:
+        return None
+    [result] = op.results
+    space = _Space(layout_at_run_time(result.type).shape)
+    if compute is None:
+        assert moved is not None
+        x = space.add(op.operands[0])
+        [tensor] = space.tensors
+        bits = LoopProgram(
+            (replace(tensor, dtype=moved), _tensor(_offsets(layout_at_run_time(result.type)), 0, moved)),
+            replace(x, dtype_name=moved),
+        )
+        return bits, tuple(space.operands)
+    given = [_number(value) or space.add(value) for value in op.operands]
+    return space.loop(op, rounded_to(compute(space.np, *given), dtype_of(result.type)))
 
 
 # Folds ----------------------------------------------------------------------------------------------------------------
@@ -460,7 +481,7 @@ def _top_k(op: nn.OpaqueOp) -> OpLoop | None:
 
 def _update(op: nn.OpaqueOp) -> _Found | None:
     """The updates of a ScatterND whose vectors of indices have one element, (n, 1)."""
-    if op.title != "ScatterND" or len(op.operands) != 3:
+    if len(op.operands) != 3:
         return None
     data, indices, updates = op.operands
     y, places, shape = (layout_at_run_time(value.type) for value in (op.results[0], indices, updates))
