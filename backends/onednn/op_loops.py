@@ -281,6 +281,31 @@ def _space_of(op: Any, axes: Iterable[int]) -> _Space:
     return _Space(shape, np=SymbolicNumPy(prod(shape[axis] for axis in axes)))
 
 
+def _matmul(op: nn.MatmulOp) -> _Found | None:
+    """Products of elements that the library does not multiply, summed over the inner dim, the last of the space."""
+    a, b, result = (layout_at_run_time(value.type) for value in (op.a, op.b, op.result))
+    inner = a.shape[-1]
+    rows, columns = a.rank > 1, b.rank > 1
+    batch = result.shape[: result.rank - rows - columns]
+    space = _Space((*result.shape, inner))
+    none = [np.zeros(extent, np.int64) for extent in space.shape]
+    sides: list[list[Array]] = []
+    for layout, matrix, kept in ((a, rows, len(batch)), (b, columns, result.rank - 1)):
+        offsets = _offsets(layout)
+        along = offsets.pop(-1 if layout is a or not matrix else -2)
+        found = list(none)
+        found[-1] = along
+        if matrix:
+            found[kept] = offsets.pop()
+        for dim, row in enumerate(reversed(offsets), 1):
+            place = len(batch) - dim
+            found[place] = row if len(row) == batch[place] else np.full(batch[place], row[0], np.int64)
+        sides.append(found)
+    left, right = space.add(op.a, sides[0]), space.add(op.b, sides[1])
+    graph = rounded_to(space.np.sum(left * right), dtype_of(op.result.type))
+    return space.loop(op, graph, [*_offsets(result), none[-1]], axes=(result.rank,))
+
+
 def _softmax(op: nn.SoftmaxOp | nn.LogSoftmaxOp) -> _Found:
     space = _space_of(op, (op.axis,))
     function = array_ops.softmax if isinstance(op, nn.SoftmaxOp) else array_ops.log_softmax
@@ -526,6 +551,7 @@ _REDUCTIONS: dict[str, Callable[[Any, Symbolic, Symbolic], Symbolic]] = {
 
 _BUILDERS: dict[type[Operation], Callable[[Any], _Found | None]] = {
     **{op: _reduction for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
+    nn.MatmulOp: _matmul,
     nn.SoftmaxOp: _softmax,
     nn.LogSoftmaxOp: _softmax,
     nn.LayerNormOp: _axes_norm,

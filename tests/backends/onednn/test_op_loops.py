@@ -285,3 +285,20 @@ def test_negative_an_index_outside_of_its_dim_is_an_error_and_reads_nothing(axis
 
 def test_types_of_the_table_are_those_of_the_loops():
     assert attribute_of("f32") == f32 and attribute_of("i64") == i64
+
+
+# Products -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["i32", "ui32", "i64", "ui64", "f64"])
+def test_products_of_elements_that_the_library_does_not_multiply(dtype: str):
+    rng = np.random.default_rng(len(dtype))
+    for left, right in (
+        ((3, 5), (5, 4)), ((5,), (5,)), ((5,), (2, 5, 4)), ((2, 3, 5), (5,)), ((2, 1, 3, 5), (7, 5, 4)), ((3, 0), (0, 4)),
+    ):  # fmt: skip
+        result = random_format(rng, np.matmul(np.ones(left), np.ones(right)).ndim)
+        formats = [random_format(rng, len(shape), pad="zero") for shape in (left, right)]
+        made = make_op(nn.MatmulOp, [left, right], [dtype] * 2, formats, result)
+        check_op(
+            made, [values_of(rng, shape, dtype) for shape in (left, right)], exact=dtype != "f64", threads=1
+        )
