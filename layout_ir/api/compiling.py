@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from layout_ir.api.executable import Executable, Program
+from layout_ir.api.executable import AnyProgram, Executable, Program
 from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
+from layout_ir.api.staged_program import StagedProgram
 from layout_ir.backends.onednn.control_flow import control_flow
 from layout_ir.backends.onednn.execution_plan import plan_execution
 from layout_ir.backends.onednn.library import library
@@ -129,9 +130,18 @@ def _inputs_of(model: Source) -> tuple[bool, list[str]]:
     return is_open, [value.name for value in inputs]
 
 
-def _imported(settings: _Settings, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> Program:
+def _imported(settings: _Settings, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
     with gc_paused():
-        return settings.program(_module(model, shapes), "main")
+        with loading:
+            from layout_ir.frontends.onnx.import_error import OnnxImportError, is_unknown_type
+        try:
+            module = _module(model, shapes)
+        except OnnxImportError as error:
+            if not is_unknown_type(error):
+                raise
+            # Whose types are known when the numbers are that they depend on.
+            return StagedProgram(model, shapes, partial(settings.runnable, entry="main"), settings.threads)
+        return settings.program(module, "main")
 
 
 def _module(model: Source, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
