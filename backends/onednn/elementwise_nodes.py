@@ -44,7 +44,7 @@ def elementwise_function(op: nn.OpaqueOp) -> Compute | None:
         case "BitwiseAnd" | "BitwiseOr" | "BitwiseXor":
             return _BITWISE[op.title] if all(integers) else None
         case "BitwiseNot":
-            return (lambda np, x: x ^ -1) if all(integers) else None
+            return _inverted if all(integers) else None
         case "BitShift":
             left = op.node_attribute("direction", "") == "LEFT"
             return partial(_shifted, bits=kinds[0].bits, left=left) if all(integers) else None
@@ -68,12 +68,6 @@ _NAMES = {
     "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh", "Atan": "arctan", "Atanh": "arctanh",
 }  # fmt: skip
 """What NumPy calls functions that ONNX calls otherwise."""
-
-_BITWISE: dict[str, Compute] = {
-    "BitwiseAnd": lambda np, x, y: x & y,
-    "BitwiseOr": lambda np, x, y: x | y,
-    "BitwiseXor": lambda np, x, y: x ^ y,
-}
 
 
 def _called(np: Any, x: Any, *, name: str) -> Any:
@@ -113,3 +107,22 @@ def _remainder(np: Any, x: Any, y: Any) -> Any:
 def _signed_remainder(np: Any, x: Any, y: Any) -> Any:
     """What a division cut off towards 0 leaves, of the sign of x."""
     return x - divide(np, x, y) * y
+
+
+def _inverted(np: Any, x: Any) -> Any:
+    return x ^ -1
+
+
+def _and(np: Any, x: Any, y: Any) -> Any:
+    return x & y
+
+
+def _or(np: Any, x: Any, y: Any) -> Any:
+    return x | y
+
+
+def _xor(np: Any, x: Any, y: Any) -> Any:
+    return x ^ y
+
+
+_BITWISE: dict[str, Compute] = {"BitwiseAnd": _and, "BitwiseOr": _or, "BitwiseXor": _xor}

@@ -53,13 +53,16 @@ class NodeEvaluation:
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                found = self._evaluator.run(None, {name: values[name] for name in self.inputs})
+                found: Sequence[Any] = self._evaluator.run(None, {name: values[name] for name in self.inputs})
         except Exception as error:
             raise LayoutError(
                 f"the reference of the onnx package fails on {self.node.op_type} ({self.outputs[0]}): "
                 f"{type(error).__name__}: {_line(error)}"
             ) from error
-        return [np.asarray(value) if isinstance(value, np.generic) else value for value in found]
+        return [
+            value if isinstance(value, list | np.ndarray) or value is None else np.asarray(value)
+            for value in found
+        ]
 
 
 def _line(error: Exception) -> str:

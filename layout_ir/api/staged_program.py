@@ -307,7 +307,12 @@ _OURS = {known.array_name for known in ELEMENT_TYPES if not (known.is_packed or 
 
 def _is_tensor(value: Any) -> bool:
     """Whether a value is a tensor of an element type that programs compute with."""
-    return isinstance(value, np.ndarray) and value.dtype.name in _OURS
+    return isinstance(value, np.ndarray) and _name(value) in _OURS
+
+
+def _name(array: Any) -> str:
+    """The name of the element type."""
+    return array.dtype.name
 
 
 def _key(value: Any, *, is_value: bool) -> Any:
@@ -327,6 +332,5 @@ def _bf16() -> np.dtype[Any]:
 
 def _stored_form(value: Any) -> Any:
     """An output as executables give it: bf16 as its bits."""
-    if isinstance(value, np.ndarray) and value.dtype.name == "bfloat16":
-        return value.view(np.uint16)
-    return value
+    is_bf16 = isinstance(value, np.ndarray) and _name(value) == "bfloat16"
+    return value.view(np.uint16) if is_bf16 else value

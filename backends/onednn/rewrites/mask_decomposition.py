@@ -25,7 +25,7 @@ def one_hot(node: OpaqueNode) -> SSAValue:
     """Vectors along a new dim, of one value at an index, and the other elsewhere; indices may count from the end."""
     indices, values = node.input(0), node.input(2)
     shape, result = shape_of(indices), shape_of(node.op.results[0])
-    axis = node.attribute("axis", -1) % len(result)
+    axis = int(node.attribute("axis", -1)) % len(result)
     depth = result[axis]
     if shape_of(values) != (2,) or (*result[:axis], *result[axis + 1 :]) != shape:
         raise Unsupported
@@ -44,7 +44,7 @@ def hard_max(node: OpaqueNode) -> SSAValue:
     """1 at the first largest element of each row, 0 elsewhere."""
     x, rank = node.input(0), len(shape_of(node.input(0)))
     newer = node.op.versions.get("", 0) >= 13
-    axis = node.attribute("axis", -1 if newer else 1) % max(rank, 1)
+    axis = int(node.attribute("axis", -1 if newer else 1)) % max(rank, 1)
     if not rank or (not newer and axis != rank - 1):  # before, over all dims from the axis on
         raise Unsupported
     if not prod(shape_of(x)):
@@ -67,7 +67,7 @@ def reversed_sequences(node: OpaqueNode) -> SSAValue:
     """The first elements of each sequence of a batch, as many as its length says, in reverse order."""
     x, lengths = node.input(0), node.input(1)
     shape = shape_of(x)
-    time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
+    time, batch = int(node.attribute("time_axis", 0)), int(node.attribute("batch_axis", 1))
     if {time, batch} != {0, 1} or len(shape) < 2 or shape_of(lengths) != (shape[batch],) or not prod(shape):
         raise Unsupported
     steps, count = shape[time], shape[batch]

@@ -19,9 +19,13 @@ def test_the_boxes_that_onnx_runtime_selects(
 ):
     runtime = pytest.importorskip("onnxruntime")
     rng = np.random.default_rng(most)
+    boxes, scores = (
+        rng.random((2, 40, 4), np.float32),
+        rng.random((2, 3, 40), np.float32).round(1),
+    )  # some equal
     inputs = {
-        "boxes": rng.random((2, 40, 4), np.float32),
-        "scores": rng.random((2, 3, 40), np.float32).round(1),  # some of them equal
+        "boxes": boxes,
+        "scores": scores,
         "most": np.array([most]),
         "overlap": np.array([overlap], np.float32),
         "least": None if least is None else np.array([least], np.float32),
@@ -29,7 +33,7 @@ def test_the_boxes_that_onnx_runtime_selects(
     made = node_model("NonMaxSuppression", inputs, opset=11, center_point_box=int(by_centers))
     session = runtime.InferenceSession(made.SerializeToString())
     [expected] = session.run(None, {name: array for name, array in inputs.items() if array is not None})
-    found = selected_boxes(inputs["boxes"], inputs["scores"], most, overlap, least, by_centers=by_centers)
+    found = selected_boxes(boxes, scores, most, overlap, least, by_centers=by_centers)
     np.testing.assert_array_equal(found, expected)
 
 
