@@ -55,9 +55,10 @@ from layout_ir.dialects.layout import (
     is_any,
     is_tensor,
 )
+from layout_ir.dialects.nn.model_names import names_at
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.elements.quantization import Conversion
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, printable
 
 
 def plan_execution(
@@ -307,7 +308,8 @@ class _Planner:
         operands = tuple(self._place(value) for value in loop.operands)
         self.out.bytes_not_moved += group.bytes_not_moved
         text = self._text(group.ops, "loop", (*operands, target))
-        self.out.steps.append(LoopStep(text, loop.kernel, operands, target))
+        node = _node_title(group.ops[-1]) if loop.kernel.has_indices else ""
+        self.out.steps.append(LoopStep(text, loop.kernel, operands, target, node))
 
     def _over_operand(self, group: Group, loop: OpLoop) -> Place | None:
         """The result of a loop in the memory of an operand that lies like it and that nobody needs later."""
@@ -538,6 +540,12 @@ class _Planner:
 def replace_layout(place: Place, layout: Layout) -> Place:
     """The same buffer under another layout."""
     return replace(place, layout=layout)
+
+
+def _node_title(op: Operation) -> str:
+    """The name of the node of a model that an op stands for; empty where it is known of none."""
+    names = names_at(op)
+    return printable(names[0]) if names else ""
 
 
 def _stored(array: Array) -> Array:

@@ -267,7 +267,8 @@ class _Activation:
         first, _ = self._parallel(step.kernel.address, step.kernel.threads)
         self._records[-1][first] = arguments.ctypes.data
         if step.kernel.has_indices:
-            self.with_indices.append((step.text.ops[-1], arguments))
+            title = f"node '{step.node}'" if step.node else step.text.ops[-1]
+            self.with_indices.append((title, arguments))
 
     # Running ----------------------------------------------------------------------------------------------------
 

@@ -158,6 +158,8 @@ class LoopStep:
     kernel: LoopKernel
     operands: tuple[Location, ...]
     result: Location
+    node: str = ""
+    """The node of the model that the last op stands for, in errors about indices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,7 +66,7 @@ from layout_ir.backends.onednn.primitives import (
 from layout_ir.errors import LayoutError
 from layout_ir.version import __version__
 
-_MAGIC = b"layout-ir executable 2\n"
+_MAGIC = b"layout-ir executable 3\n"
 _HEAD = len(_MAGIC) + 32 + 8
 """Bytes in front of the head."""
 
@@ -185,7 +185,7 @@ def _step(step: Step, blobs: _Blobs) -> Json:
         case LoopStep():
             places = [_location(place) for place in (*step.operands, step.result)]
             kernel = {**_kernel(step.kernel, "loops", blobs), "indices": step.kernel.has_indices}
-            return {"kind": "loop", "kernel": kernel, "places": places}
+            return {"kind": "loop", "kernel": kernel, "places": places, "node": step.node}
         case ControlStep():
             raise LayoutError("an executable with the subgraphs of If, Loop or Scan cannot be saved")
         case ReferenceStep():
@@ -318,7 +318,7 @@ class _Reader:
             case _:
                 *operands, result = [self._location(place) for place in said["places"]]
                 kernel: LoopKernel = self._kernel(said["kernel"], tensors=len(said["places"]))
-                return LoopStep(text, kernel, tuple(operands), result)
+                return LoopStep(text, kernel, tuple(operands), result, said["node"])
 
     def _move(self, kernel: Json, source: Json, destination: Json) -> tuple[Kernel, Location, Location]:
         return self._kernel(kernel), self._location(source), self._location(destination)

@@ -21,7 +21,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.api.call_inputs import Inputs, in_order, stored
 from layout_ir.backends.onednn.plan_runner import PlanRunner
@@ -34,10 +33,11 @@ from layout_ir.forking import fork_safe, loading
 
 if TYPE_CHECKING:
     import onnx
+    from xdsl.dialects.builtin import ModuleOp
 
     from layout_ir.frontends.onnx.model import Source
 
-Compile = Callable[[ModuleOp], RunnablePlan]
+    Compile = Callable[[ModuleOp], RunnablePlan]
 
 _KEPT = 16
 """For how many shapes and values of its inputs a part stays compiled."""
