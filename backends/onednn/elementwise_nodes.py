@@ -93,10 +93,10 @@ def _shrunk(np: Any, x: Any, *, bias: float, bound: float) -> Any:
 
 
 def _shifted(np: Any, x: Any, y: Any, *, bits: int, left: bool) -> Any:
-    """x shifted by y bits, 0 where these are all that it has."""
+    """x shifted by y bits. By all that it has, nothing is left of it but its sign, which shifts to the right repeat."""
     by = np.minimum(y, bits - 1)
     moved = x << by if left else x >> by
-    return np.where(y >= bits, x.dtype.type(0), moved)
+    return moved if x.dtype.kind == "i" and not left else np.where(y >= bits, x.dtype.type(0), moved)
 
 
 def _remainder(np: Any, x: Any, y: Any) -> Any:

@@ -59,10 +59,15 @@ class NodeEvaluation:
                 f"the reference of the onnx package fails on {self.node.op_type} ({self.outputs[0]}): "
                 f"{type(error).__name__}: {_line(error)}"
             ) from error
-        return [
-            value if isinstance(value, list | np.ndarray) or value is None else np.asarray(value)
-            for value in found
-        ]
+        return [_value(value) for value in found]
+
+
+def _value(found: Any) -> Any:
+    """An output as values are kept: tensors as arrays, those of texts as arrays of objects."""
+    if found is None or isinstance(found, list):
+        return found
+    array = np.asarray(found)
+    return array.astype(object) if array.dtype.kind == "U" else array
 
 
 def _line(error: Exception) -> str:

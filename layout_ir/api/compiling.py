@@ -91,7 +91,8 @@ def compile(
 
     Layouts that are open are chosen for `target`, a Target or the name of one. `threads` is on how many threads a call
     runs. `shapes` are those of the model's inputs, as `from_onnx` takes them; without them, a model with symbolic sizes
-    is compiled for each size that it is called with. `fuse` lets elementwise ops join the op before them. With
+    is compiled for each size that it is called with, and one whose shapes depend on numbers part by part, when they are
+    known. `fuse` lets elementwise ops join the op before them. With
     `checked`, memory holds NaN before each call, and a call that writes outside of its memory raises LayoutError.
 
     With `measure` ("deciding" or "all"), layouts are chosen by prices that are measured first, on these threads and for

@@ -293,7 +293,8 @@ def test_types_of_the_table_are_those_of_the_loops():
 def test_products_of_elements_that_the_library_does_not_multiply(dtype: str):
     rng = np.random.default_rng(len(dtype))
     for left, right in (
-        ((3, 5), (5, 4)), ((5,), (5,)), ((5,), (2, 5, 4)), ((2, 3, 5), (5,)), ((2, 1, 3, 5), (7, 5, 4)), ((3, 0), (0, 4)),
+        ((3, 5), (5, 4)), ((5,), (5,)), ((5,), (2, 5, 4)), ((2, 3, 5), (5,)), ((2, 1, 3, 5), (7, 5, 4)),
+        ((3, 0), (0, 4)),
     ):  # fmt: skip
         result = random_format(rng, np.matmul(np.ones(left), np.ones(right)).ndim)
         formats = [random_format(rng, len(shape), pad="zero") for shape in (left, right)]
