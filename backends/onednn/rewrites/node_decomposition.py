@@ -93,7 +93,7 @@ def decompose_nodes(module: ModuleOp) -> None:
             node.take_back()
             continue
         node.replace(*made)
-        if decompose is function_body:  # whose nodes are those of a smaller operator
+        if decompose in (function_body, split_recurrent):  # whose nodes are those of a smaller operator
             left += [inner for inner in node.made if isinstance(inner, nn.OpaqueOp)]
 
 
