@@ -128,7 +128,7 @@ func.func @negative_attribute(%x: tensor<2x3xf32>) {
 // -----
 
 func.func @negative_unsigned(%x: tensor<2x3xui8>) {
-  // expected-error@+1 {{element type ui8 of operand 0 is not supported by nn.relu, expected one of f16, bf16, f32, f64, i8, i32, i64}}
+  // expected-error@+1 {{element type ui8 of operand 0 is not supported by nn.relu, expected one of f16, bf16, f32, f64, i8, i16, i32, i64}}
   %0 = nn.relu %x : tensor<2x3xui8>
   func.return
 }
