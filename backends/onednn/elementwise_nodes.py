@@ -93,10 +93,14 @@ def _shrunk(np: Any, x: Any, *, bias: float, bound: float) -> Any:
 
 
 def _shifted(np: Any, x: Any, y: Any, *, bits: int, left: bool) -> Any:
-    """x shifted by y bits. By all that it has, nothing is left of it but its sign, which shifts to the right repeat."""
-    by = np.minimum(y, bits - 1)
+    """x shifted by y bits. By all that it has, or by fewer than none, nothing is left of it but its sign, which shifts
+    to the right repeat."""
+    is_outside = y >= bits
+    if y.dtype.kind == "i":
+        is_outside = is_outside | (y < 0)
+    by = np.where(is_outside, bits - 1, y)
     moved = x << by if left else x >> by
-    return moved if x.dtype.kind == "i" and not left else np.where(y >= bits, x.dtype.type(0), moved)
+    return moved if x.dtype.kind == "i" and not left else np.where(is_outside, x.dtype.type(0), moved)
 
 
 def _remainder(np: Any, x: Any, y: Any) -> Any:

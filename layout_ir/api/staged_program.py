@@ -106,8 +106,10 @@ class StagedProgram:
             )
         self._versions = versions
         self._stated = {value.name: value for value in (*graph.value_info, *graph.output)}
-        constants = {
-            tensor.name: array_of(tensor, model.folder, f"initializer '{tensor.name}'")
+        constants: dict[str, Any] = {
+            tensor.name: _texts(tensor)
+            if tensor.data_type == _STRING
+            else array_of(tensor, model.folder, f"initializer '{tensor.name}'")
             for tensor in graph.initializer
         }
         self.threads = threads
@@ -144,7 +146,8 @@ class StagedProgram:
                 found = node({**stage.constants, **known})
                 known |= zip(node.outputs, found, strict=True)
             stage = part.following
-        return [_stored_form(known[name]) for name in self.result_names]
+        found = {**self._first.constants, **known}
+        return [_stored_form(found[name]) for name in self.result_names]
 
     def _input(self, name: str, value: Any) -> Any:
         """An input as the model declares it. Raises LayoutError where it is another."""
@@ -155,7 +158,7 @@ class StagedProgram:
         if type.WhichOneof("value") != "tensor_type":
             return value
         array = np.asarray(value)
-        if type.tensor_type.elem_type == 8:  # texts
+        if type.tensor_type.elem_type == _STRING:
             return array.astype(object)
         dtype = numpy_type(type.tensor_type.elem_type, f"input '{name}'")
         if dtype.name == "bfloat16" and array.dtype == np.uint16:
@@ -303,6 +306,17 @@ class StagedProgram:
 
 
 _OURS = {known.array_name for known in ELEMENT_TYPES if not (known.is_packed or known.is_narrow_float)}
+
+
+_STRING = 8
+"""How ONNX numbers texts among element types."""
+
+
+def _texts(tensor: onnx.TensorProto) -> Array:
+    """The texts of a tensor."""
+    import onnx.numpy_helper
+
+    return onnx.numpy_helper.to_array(tensor)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -79,7 +79,7 @@ class Prefix:
     """Computes `names` from inputs of the graph; None where nothing is to be computed."""
     names: Sequence[str]
     constants: Mapping[str, NDArray[Any]]
-    """Values known at import that are left to be used, or are outputs of the graph."""
+    """Values computed at import that are left to be used, or are outputs of the graph."""
     rest: Sequence[onnx.NodeProto]
     """The nodes that are left, in order."""
 
@@ -140,7 +140,7 @@ class _Import:
         constants: dict[str, NDArray[Any]] = {}
         given = {value.name for value in inputs} | set(unknown)
         for name in wanted:
-            if name in given or name in missing:
+            if name in given or name in missing or name in self.initializers:
                 continue
             value = self._value(name, "the graph")
             if isinstance(value, Constant):

@@ -66,6 +66,12 @@ def test_remainders_of_integers(dtype: str):
     np.testing.assert_array_equal(result("Mod", {"x": x, "y": y}, fmod=1), np.fmod(x, y))
 
 
+def test_a_shift_by_fewer_than_no_bit_is_one_by_all():
+    inputs = {"x": np.array([-1, 4, -8], np.int8), "y": np.array([-1, -3, -128], np.int8)}
+    assert result("BitShift", inputs, 28, direction="RIGHT").tolist() == [-1, 0, -1]
+    assert result("BitShift", inputs, 28, direction="LEFT").tolist() == [0, 0, 0]
+
+
 def test_bits_as_elements_of_another_type():
     x = np.array([[0, 1.5, -np.inf], [np.nan, 3e38, 1e-45]], np.float32)
     found = result("BitCast", {"x": x}, 26, to=onnx.TensorProto.UINT32)
