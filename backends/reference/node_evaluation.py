@@ -64,9 +64,10 @@ class NodeEvaluation:
 
 def _value(found: Any) -> Any:
     """An output as values are kept: tensors as arrays, those of texts as arrays of objects."""
-    if found is None or isinstance(found, list):
+    is_tensor = found is not None and type(found) is not list
+    array: Any = np.asarray(found) if is_tensor else None
+    if array is None:
         return found
-    array = np.asarray(found)
     return array.astype(object) if array.dtype.kind == "U" else array
 
 

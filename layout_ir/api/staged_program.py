@@ -346,5 +346,6 @@ def _bf16() -> np.dtype[Any]:
 
 def _stored_form(value: Any) -> Any:
     """An output as executables give it: bf16 as its bits."""
-    is_bf16 = isinstance(value, np.ndarray) and _name(value) == "bfloat16"
-    return value.view(np.uint16) if is_bf16 else value
+    tensor: Any = value
+    is_bf16 = isinstance(value, np.ndarray) and _name(tensor) == "bfloat16"
+    return tensor.view(np.uint16) if is_bf16 else tensor

@@ -132,10 +132,18 @@ def node_tests() -> Iterator[Any]:
             yield case
 
 
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
 def _value(data: Any) -> Any:
     if data is None:
         return None
-    if isinstance(data, list | tuple):
+    if _is_list(data):
         return [_value(each) for each in data]
     return onnx.numpy_helper.to_array(data) if isinstance(data, onnx.TensorProto) else np.asarray(data)
 
@@ -167,7 +175,7 @@ def _model(case: Any, data: list[Any]) -> tuple[Any, dict[str, Any]]:
 
 def _check(found: Any, expected: Any, case: Any, inputs: Mapping[str, Any]) -> None:
     """Asserts that an output is what the case says."""
-    if isinstance(expected, list):
+    if _is_list(expected):
         assert len(found) == len(expected)
         for ours, theirs in zip(found, expected, strict=True):
             _check(np.asarray(ours), theirs, case, inputs)
@@ -179,7 +187,7 @@ def _check(found: Any, expected: Any, case: Any, inputs: Mapping[str, Any]) -> N
         assert (found.astype(str) == expected.astype(str)).all(), case.name
         return
     assert found.dtype == expected.dtype, case.name
-    arrays = [array for array in (*inputs.values(), expected) if isinstance(array, np.ndarray)]
+    arrays = [array for array in (*inputs.values(), expected) if _is_array(array)]
     is_half = any(array.dtype.itemsize < 4 and array.dtype.kind not in "iub" for array in arrays)
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     np.testing.assert_allclose(
