@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -64,10 +64,9 @@ class NodeEvaluation:
 
 def _value(found: Any) -> Any:
     """An output as values are kept: tensors as arrays, those of texts as arrays of objects."""
-    is_tensor = found is not None and type(found) is not list
-    array: Any = np.asarray(found) if is_tensor else None
-    if array is None:
+    if not isinstance(found, np.ndarray | np.generic):
         return found
+    array: Any = np.asarray(cast(Any, found))
     return array.astype(object) if array.dtype.kind == "U" else array
 
 

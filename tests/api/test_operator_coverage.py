@@ -196,6 +196,10 @@ def _check(found: Any, expected: Any, case: Any, inputs: Mapping[str, Any]) -> N
     )  # fmt: skip
 
 
+def _shapes(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.shape for name, value in inputs.items() if _is_array(value)}
+
+
 @cache
 def verdicts() -> Mapping[str, Mapping[str, str]]:
     """By verdict, the operators of which a case has it, and an example."""
@@ -205,9 +209,7 @@ def verdicts() -> Mapping[str, Mapping[str, str]]:
         for data, expected in case.data_sets:
             try:
                 model, inputs = _model(case, data)
-                shapes = {
-                    name: value.shape for name, value in inputs.items() if isinstance(value, np.ndarray)
-                }
+                shapes = _shapes(inputs)
                 executable = li.compile(model, shapes=shapes)
                 found = executable(inputs)
             except LayoutError as error:
