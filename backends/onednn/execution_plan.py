@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +26,8 @@ from layout_ir.backends.onednn.placement import Part, part_of_slice, parts_of_co
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
     ByteCopy,
+    ControlFlow,
+    ControlStep,
     ExecutionPlan,
     KernelStep,
     Location,
@@ -44,7 +46,7 @@ from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor, 
 from layout_ir.backends.reference.registered_ops import semantics_of
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
 from layout_ir.backends.reference.tensor import is_row_major
-from layout_ir.diagnostics import LocatedError, name_of_op
+from layout_ir.diagnostics import LocatedError, name_of_op, remark
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     FillPadsOp,
@@ -55,13 +57,24 @@ from layout_ir.dialects.layout import (
     is_any,
     is_tensor,
 )
+from layout_ir.dialects.nn.model_names import names_at
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.elements.quantization import Conversion
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, printable
 
 
-def plan_execution(function: FuncOp, library: Library, *, threads: int, fuse: bool = True) -> ExecutionPlan:
+def plan_execution(
+    function: FuncOp,
+    library: Library,
+    *,
+    threads: int,
+    fuse: bool = True,
+    flow_of: Callable[[nn.OpaqueOp], ControlFlow | None] = lambda _: None,
+) -> ExecutionPlan:
     """The plan of `function`, every layout of which is chosen. Raises LocatedError where it cannot be executed.
+
+    `flow_of` gives what runs a node by plans of its subgraphs, where something does; a node of which it raises
+    LayoutError runs by the reference, and a remark says why.
 
     The plan keeps nothing of the function, whose constants lose their elements while these are stored as they are
     needed: weights are in memory twice one by one only.
@@ -76,7 +89,7 @@ def plan_execution(function: FuncOp, library: Library, *, threads: int, fuse: bo
     ops = list(blocks[0].ops)
     _check(ops)
     library.use_threads(threads)  # which primitives are made for
-    return _Planner(library, threads).plan(function, ops, fuse)
+    return _Planner(library, threads, flow_of).plan(function, ops, fuse)
 
 
 def _check(ops: Sequence[Operation]) -> None:
@@ -104,9 +117,12 @@ def _check(ops: Sequence[Operation]) -> None:
 
 
 class _Planner:
-    def __init__(self, library: Library, threads: int) -> None:
+    def __init__(
+        self, library: Library, threads: int, flow_of: Callable[[nn.OpaqueOp], ControlFlow | None]
+    ) -> None:
         self.library = library
         self.threads = threads
+        self.flow_of = flow_of
         self.values = Values(library)
         self.out = ExecutionPlan(library)
         self._places: dict[SSAValue, Place] = {}
@@ -244,8 +260,23 @@ class _Planner:
             operands = tuple(self._place(value) for value in op.operands)
             results = tuple(self._new(value) for value in op.results)
             self._places.update(zip(op.results, results, strict=True))
-            text = self._text([op], "reference", (*operands, *results))
-            self.out.steps.append(ReferenceStep(text, self._alone(op), operands, results))
+            flow = self._flow(op)
+            text = self._text([op], "reference" if flow is None else "subgraphs", (*operands, *results))
+            self.out.steps.append(
+                ReferenceStep(text, self._alone(op), operands, results)
+                if flow is None
+                else ControlStep(text, flow, operands, results)
+            )
+
+    def _flow(self, op: Operation) -> ControlFlow | None:
+        """What runs a node by plans of its subgraphs; None where nothing does."""
+        if not isinstance(op, nn.OpaqueOp):
+            return None
+        try:
+            return self.flow_of(op)
+        except LayoutError as error:
+            remark(op, f"{op.title} runs by the reference: {error}")
+            return None
 
     def _joined(self, op: nn.ConcatOp) -> bool:
         """Moves what does not yet lie in the result of a concat, where something does; whether it does."""
@@ -279,7 +310,8 @@ class _Planner:
         operands = tuple(self._place(value) for value in loop.operands)
         self.out.bytes_not_moved += group.bytes_not_moved
         text = self._text(group.ops, "loop", (*operands, target))
-        self.out.steps.append(LoopStep(text, loop.kernel, operands, target))
+        node = _node_title(group.ops[-1]) if loop.kernel.has_indices else ""
+        self.out.steps.append(LoopStep(text, loop.kernel, operands, target, node))
 
     def _over_operand(self, group: Group, loop: OpLoop) -> Place | None:
         """The result of a loop in the memory of an operand that lies like it and that nobody needs later."""
@@ -523,6 +555,12 @@ def _from_first(place: Place) -> Place:
     first = place.layout.first_address
     start = place.start + first * storage(place.dtype).itemsize
     return replace(place, start=start, layout=replace(place.layout, offset=place.layout.offset - first))
+
+
+def _node_title(op: Operation) -> str:
+    """The name of the node of a model that an op stands for; empty where it is known of none."""
+    names = names_at(op)
+    return printable(names[0]) if names else ""
 
 
 def _stored(array: Array) -> Array:

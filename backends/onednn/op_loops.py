@@ -13,7 +13,7 @@ elements, and where the type of the result says what its pads hold, that is writ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -27,6 +27,7 @@ from layout_ir.backends.llvm.loops.largest_elements import LargestElements
 from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, LoopTensor, pad_nests
 from layout_ir.backends.llvm.loops.loop_nest import DimOffsets, Nest, check
 from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED
+from layout_ir.backends.onednn.elementwise_nodes import elementwise_function, same_bits
 from layout_ir.backends.onednn.plan_steps import LoopKernel
 from layout_ir.backends.reference import array_ops
 from layout_ir.backends.reference.semantics import layout_at_run_time, literal_array
@@ -80,7 +81,7 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
         elif isinstance(op, nn.OpaqueOp):
-            found = _update(op)
+            found = _update(op) if op.title == "ScatterND" else _node(op)
         else:
             build = _BUILDERS.get(type(op))
             found = None if build is None else build(op)
@@ -91,7 +92,7 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
                 compile_loop(found[0], threads=threads),
                 found[1],
                 isinstance(op, _IN_PLACE_SAFE),
-                op.operands[0] if isinstance(op, nn.OpaqueOp) else None,
+                op.operands[0] if isinstance(op, nn.OpaqueOp) and op.title == "ScatterND" else None,
             )
         )
     except LayoutError:
@@ -232,6 +233,26 @@ def _elementwise(ops: Sequence[Operation]) -> _Found:
     return space.loop(ops[-1], known[root])
 
 
+def _node(op: nn.OpaqueOp) -> _Found | None:
+    """An opaque node each element of whose result comes from one of each operand."""
+    compute, moved = elementwise_function(op), same_bits(op)
+    if compute is None and moved is None:
+        return None
+    [result] = op.results
+    space = _Space(layout_at_run_time(result.type).shape)
+    if compute is None:
+        assert moved is not None
+        x = space.add(op.operands[0])
+        [tensor] = space.tensors
+        bits = LoopProgram(
+            (replace(tensor, dtype=moved), _tensor(_offsets(layout_at_run_time(result.type)), 0, moved)),
+            replace(x, dtype_name=moved),
+        )
+        return bits, tuple(space.operands)
+    given = [_number(value) or space.add(value) for value in op.operands]
+    return space.loop(op, rounded_to(compute(space.np, *given), dtype_of(result.type)))
+
+
 # Folds ----------------------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +279,31 @@ def _space_of(op: Any, axes: Iterable[int]) -> _Space:
     """The index space of the operand x, rows of which go over `axes`."""
     shape = layout_at_run_time(op.x.type).shape
     return _Space(shape, np=SymbolicNumPy(prod(shape[axis] for axis in axes)))
+
+
+def _matmul(op: nn.MatmulOp) -> _Found | None:
+    """Products of elements that the library does not multiply, summed over the inner dim, the last of the space."""
+    a, b, result = (layout_at_run_time(value.type) for value in (op.a, op.b, op.result))
+    inner = a.shape[-1]
+    rows, columns = a.rank > 1, b.rank > 1
+    batch = result.shape[: result.rank - rows - columns]
+    space = _Space((*result.shape, inner))
+    none = [np.zeros(extent, np.int64) for extent in space.shape]
+    sides: list[list[Array]] = []
+    for layout, matrix, kept in ((a, rows, len(batch)), (b, columns, result.rank - 1)):
+        offsets = _offsets(layout)
+        along = offsets.pop(-1 if layout is a or not matrix else -2)
+        found = list(none)
+        found[-1] = along
+        if matrix:
+            found[kept] = offsets.pop()
+        for dim, row in enumerate(reversed(offsets), 1):
+            place = len(batch) - dim
+            found[place] = row if len(row) == batch[place] else np.full(batch[place], row[0], np.int64)
+        sides.append(found)
+    left, right = space.add(op.a, sides[0]), space.add(op.b, sides[1])
+    graph = rounded_to(space.np.sum(left * right), dtype_of(op.result.type))
+    return space.loop(op, graph, [*_offsets(result), none[-1]], axes=(result.rank,))
 
 
 def _softmax(op: nn.SoftmaxOp | nn.LogSoftmaxOp) -> _Found:
@@ -460,7 +506,7 @@ def _top_k(op: nn.OpaqueOp) -> OpLoop | None:
 
 def _update(op: nn.OpaqueOp) -> _Found | None:
     """The updates of a ScatterND whose vectors of indices have one element, (n, 1)."""
-    if op.title != "ScatterND" or len(op.operands) != 3:
+    if len(op.operands) != 3:
         return None
     data, indices, updates = op.operands
     y, places, shape = (layout_at_run_time(value.type) for value in (op.results[0], indices, updates))
@@ -505,6 +551,7 @@ _REDUCTIONS: dict[str, Callable[[Any, Symbolic, Symbolic], Symbolic]] = {
 
 _BUILDERS: dict[type[Operation], Callable[[Any], _Found | None]] = {
     **{op: _reduction for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
+    nn.MatmulOp: _matmul,
     nn.SoftmaxOp: _softmax,
     nn.LogSoftmaxOp: _softmax,
     nn.LayerNormOp: _axes_norm,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import addressof, c_uint64, c_void_p, cast
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from itertools import zip_longest
 from time import perf_counter_ns
 from typing import Any
 
@@ -26,6 +27,7 @@ from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
     ByteCopy,
+    ControlStep,
     ExecutionPlan,
     Kernel,
     KernelStep,
@@ -49,13 +51,15 @@ from layout_ir.backends.onednn.step_driver import (
     step_driver,
     team_functions,
 )
-from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.backends.reference.tensor import Tensor, is_row_major
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError
 from layout_ir.forking import loading
 
 _GUARD = 4096
 """Bytes before and behind an arena that is checked, which nothing may write."""
+
+_NOTHING: Mapping[int, Any] = {}
 
 _CANARY, _POISON = 0xA5, 0xFF
 """The bytes of the guards, and of a checked arena before each call: a float of all ones is a NaN."""
@@ -80,21 +84,52 @@ class PlanRunner:
 
     def __call__(self, inputs: Sequence[Tensor], times: list[StepTime] | None = None) -> list[Array]:
         """The results, in their logical shapes. `times` is given an entry per step."""
-        activation = self._activation()
-        try:
-            return activation.run(inputs, times)
-        finally:
-            self._idle.append(activation)
+        return self._run([np.ascontiguousarray(tensor.buffer) for tensor in inputs], times)
 
-    def on_arrays(self, arrays: Sequence[Array]) -> list[Array] | None:
+    def on_arrays(
+        self, arrays: Sequence[Array], into: Sequence[Array | None] = (), *, lends: bool = False
+    ) -> list[Array]:
         """The results, in their logical shapes, for arrays that lie as the inputs do, which the caller has looked at.
 
-        None where the plan needs more than its records: then tensors are to be given. Small networks run in
-        microseconds, so this writes addresses, makes one native call, and nothing else.
+        A result is written to its array in `into`, row-major, where there is one. With `lends`, one that is an input or
+        a constant is that memory itself, which must not be written.
+
+        Small networks run in microseconds: where a call is its records, this writes addresses, makes one native call,
+        and nothing else.
         """
+        return self._run(arrays, None, into, self._lent if lends else _NOTHING)
+
+    @cached_property
+    def _lent(self) -> dict[int, int | Array]:
+        """Results that are inputs, by the number of the input, or constants."""
+        found: dict[int, int | Array] = {}
+        for number, place in enumerate(self.plan.results):
+            buffer = place.buffer
+            if place.start or not is_row_major(place.layout) or place.layout.is_padded:
+                continue
+            if (
+                buffer.owner is Owner.INPUT
+                and self.plan.inputs[buffer.number].layout.nelems == place.layout.nelems
+            ):
+                found[number] = buffer.number
+            elif buffer.owner is Owner.CONSTANT and buffer.array is not None:
+                kind, shape = storage(place.dtype), place.layout.shape
+                data = buffer.array.reshape(-1).view(np.uint8)[: place.layout.nelems * kind.itemsize]
+                found[number] = data.view(kind).reshape(shape)
+        return found
+
+    def _run(
+        self,
+        arrays: Sequence[Array],
+        times: list[StepTime] | None,
+        into: Sequence[Array | None] = (),
+        lent: Mapping[int, int | Array] = _NOTHING,
+    ) -> list[Array]:
         activation = self._activation()
         try:
-            return activation.run_records(arrays) if activation.is_records else None
+            if times is None and activation.is_records:
+                return activation.run_records(arrays, into)
+            return activation.run(arrays, times, into, lent)
         finally:
             self._idle.append(activation)
 
@@ -109,7 +144,8 @@ class PlanRunner:
 
         The results stay where the steps write them.
         """
-        return _Activation(self.plan, self.threads, checked=False).repeated(inputs)
+        buffers = [np.ascontiguousarray(tensor.buffer) for tensor in inputs]
+        return _Activation(self.plan, self.threads, checked=False).repeated(buffers)
 
 
 class _Activation:
@@ -162,7 +198,7 @@ class _Activation:
         self.is_records = (
             not checked
             and all(own)
-            and not any(isinstance(step, ReferenceStep) for step in plan.steps)
+            and not any(isinstance(step, ControlStep | ReferenceStep) for step in plan.steps)
             and finds_elements()
         )
         """Whether a call is its records and nothing else."""
@@ -211,18 +247,18 @@ class _Activation:
             case LoopStep():
                 self._await()
                 self._loop(step)
-            case ReferenceStep():
+            case ControlStep() | ReferenceStep():
                 self._await()
 
     def _calls(self) -> Iterator[Callable[[], None]]:
-        """What a call of the plan is: walks over the records, and steps by the reference between them."""
+        """What a call of the plan is: walks over the records, and between them steps that are calls of Python."""
         first = self._steps_at
         for number, step in enumerate(self.plan.steps):
-            if isinstance(step, ReferenceStep):
+            if isinstance(step, ControlStep | ReferenceStep):
                 end = self._first[number + 1]
                 if end > first:
                     yield partial(self._walk, first, end)
-                yield partial(self._reference, step)
+                yield partial(self._called, step)
                 first = end
         if len(self.records) > first:
             yield partial(self._walk, first, len(self.records))
@@ -293,13 +329,17 @@ class _Activation:
         first, _ = self._parallel(step.kernel.address, step.kernel.threads)
         self._records[-1][first] = address
         if step.kernel.has_indices:
-            self.with_indices.append((step.text.ops[-1], arguments))
+            title = f"node '{step.node}'" if step.node else step.text.ops[-1]
+            self.with_indices.append((title, arguments))
 
     # Running ----------------------------------------------------------------------------------------------------
 
-    def run_records(self, arrays: Sequence[Array]) -> list[Array]:
+    def run_records(self, arrays: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
         """The results of a call that is its records (`is_records`)."""
-        results = [np.empty(shape, kind) for shape, kind in self._made]
+        results = [
+            np.empty(shape, kind) if target is None else target
+            for (shape, kind), target in zip_longest(self._made, into)
+        ]
         lent = self._lent_row
         for number, array in zip(self._places, (*arrays, *results), strict=True):
             lent[number] = id(array)
@@ -310,11 +350,18 @@ class _Activation:
             check_indices(arguments, op)
         return results
 
-    def run(self, inputs: Sequence[Tensor], times: list[StepTime] | None) -> list[Array]:
+    def run(
+        self,
+        inputs: Sequence[Array],
+        times: list[StepTime] | None,
+        into: Sequence[Array | None],
+        lent: Mapping[int, int | Array],
+    ) -> list[Array]:
+        """The results of any call: of inputs whose bytes lie as those of the plan do."""
         if self.checked:
             self.raw[...] = _CANARY
             self.arena[...] = _POISON
-        results = self._bind(inputs)
+        results = self._bind(inputs, into)
         if times is None:
             for call in self.calls:
                 call()
@@ -324,12 +371,23 @@ class _Activation:
             check_indices(arguments, op)
         if self.checked:
             self._check()
-        outputs = [self._result(k, place, results) for k, place in enumerate(self.plan.results)]
+        outputs: list[Array] = []
+        for k, place in enumerate(self.plan.results):
+            target, found = into[k] if k < len(into) else None, results.get(k)
+            if found is None:
+                given = lent.get(k)
+                if given is None:
+                    found = np.array(self._tensor(place).logical())
+                else:
+                    found = inputs[given].reshape(place.layout.shape) if isinstance(given, int) else given
+                if target is not None:
+                    target[...] = found
+            outputs.append(found)
         for buffer in self.lent:
             del self.bytes[buffer]  # whose arrays are the caller's
         return outputs
 
-    def repeated(self, inputs: Sequence[Tensor]) -> Callable[[], None]:
+    def repeated(self, inputs: Sequence[Array]) -> Callable[[], None]:
         """The steps on `inputs`, as a call that may be made again and again."""
         results = self._bind(inputs)
         kept = dict(self.bytes)  # which hold the inputs and results
@@ -346,8 +404,8 @@ class _Activation:
         for number, step in enumerate(self.plan.steps):
             start = perf_counter_ns()
             self._walk(self._first[number], self._first[number + 1])
-            if isinstance(step, ReferenceStep):
-                self._reference(step)
+            if isinstance(step, ControlStep | ReferenceStep):
+                self._called(step)
             elif not self.library.is_synchronous:
                 self.library.api.dnnl_stream_wait(self.stream.value)
             spent = perf_counter_ns() - start
@@ -369,15 +427,18 @@ class _Activation:
         step = self.plan.steps[min(bisect(self._first, record), len(self.plan.steps)) - 1]
         return LayoutError(f"{self.library} failed on {step.text.ops[0]}")
 
-    def _bind(self, inputs: Sequence[Tensor]) -> dict[int, Array]:
+    def _bind(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> dict[int, Array]:
         """Says where this call's inputs and results are, and on how many threads it runs; the arrays of the results,
         by number."""
         plan, results = self.plan, dict[int, Array]()
-        for place, tensor in zip(plan.inputs, inputs, strict=True):
-            self.bytes[place.buffer] = np.ascontiguousarray(tensor.buffer).view(np.uint8)
+        for place, array in zip(plan.inputs, inputs, strict=True):
+            self.bytes[place.buffer] = array.reshape(-1).view(np.uint8)
         for number, place in enumerate(plan.results):
             if place.buffer.owner is Owner.RESULT and place.buffer.number == number:
-                array = results[number] = np.empty(place.layout.shape, storage(place.dtype))
+                given = into[number] if number < len(into) else None
+                array = results[number] = (
+                    np.empty(place.layout.shape, storage(place.dtype)) if given is None else given
+                )
                 if self.checked:
                     array.reshape(-1).view(np.uint8)[...] = _POISON
                 self.bytes[place.buffer] = array.reshape(-1).view(np.uint8)
@@ -395,16 +456,22 @@ class _Activation:
             held[: held.nbytes // kind.itemsize * kind.itemsize].view(kind), place.layout, place.dtype
         )
 
-    def _reference(self, step: ReferenceStep) -> None:
-        given = _run_reference(step, [self._tensor(place) for place in step.operands])
+    def _array(self, place: Place) -> Array:
+        """The elements of a row-major tensor, in the memory of its buffer."""
+        kind, layout = storage(place.dtype), place.layout
+        held = self.bytes[place.buffer][place.start : place.start + layout.nelems * kind.itemsize]
+        return held.view(kind).reshape(layout.shape)
+
+    def _called(self, step: ControlStep | ReferenceStep) -> None:
+        """Runs a step that is a call of Python."""
+        if isinstance(step, ControlStep):
+            step.flow(*([self._array(place) for place in places] for places in (step.operands, step.results)))
+            return
+        operands = [self._tensor(place) for place in step.operands]
+        given = _run_reference(step, operands)
         for place, value in zip(step.results, given, strict=True):
             target = self._tensor(place).buffer
             target[: len(value.buffer)] = value.buffer
-
-    def _result(self, number: int, place: Place, results: dict[int, Array]) -> Array:
-        if number in results:
-            return results.pop(number)
-        return np.array(self._tensor(place).logical())
 
     def _check(self) -> None:
         """Raises LayoutError where something was written around the arena."""

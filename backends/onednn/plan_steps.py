@@ -1,15 +1,15 @@
 """What is executed, on which memory, in which order: the data of a plan, without the program that it was made from.
 
-A step is a primitive of the library, a compiled reorder, a compiled loop, or an op by the NumPy reference. Views are no
-steps: their result is their operand's buffer under another layout. Constants are stored once, those of primitives as
-the primitives ask. An input is read where the caller has it, and a result is written where the caller gets it; all else
-lies in one arena, as the plan of lifetimes says.
+A step is a primitive of the library, a compiled reorder, a compiled loop, a node whose subgraphs have plans of their
+own, or an op by the NumPy reference. Views are no steps: their result is their operand's buffer under another layout.
+Constants are stored once, those of primitives as the primitives ask. An input is read where the caller has it, and a
+result is written where the caller gets it; all else lies in one arena, as the plan of lifetimes says.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
@@ -173,6 +173,8 @@ class LoopStep:
     kernel: LoopKernel
     operands: tuple[Location, ...]
     result: Location
+    node: str = ""
+    """The node of the model that the last op stands for, in errors about indices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +187,33 @@ class ReferenceStep:
     results: tuple[Place, ...]
 
 
-Step = PrimitiveStep | KernelStep | LoopStep | ReferenceStep
+class ControlFlow(Protocol):
+    """A node with subgraphs, each of which has plans of its own (`control_flow`)."""
+
+    @property
+    def plans(self) -> Sequence[ExecutionPlan]:
+        """The plans of its subgraphs."""
+        ...
+
+    def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Runs the node on its operands, and writes the results to `targets`, all of them row-major.
+
+        Raises LayoutError where it fails.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ControlStep:
+    """A node with subgraphs, by plans of these."""
+
+    text: StepText
+    flow: ControlFlow
+    operands: tuple[Place, ...]
+    results: tuple[Place, ...]
+
+
+Step = PrimitiveStep | KernelStep | LoopStep | ControlStep | ReferenceStep
 
 
 @dataclass(eq=False)
@@ -200,6 +228,15 @@ class ExecutionPlan:
     arena: ArenaPlan = field(default_factory=lambda: ArenaPlan((), 0, 0))
     offsets: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
     bytes_not_moved: int = 0
+
+    @property
+    def all_steps(self) -> Iterator[Step]:
+        """The steps, and those of the plans within them."""
+        for step in self.steps:
+            yield step
+            if isinstance(step, ControlStep):
+                for plan in step.flow.plans:
+                    yield from plan.all_steps
 
     @property
     def constant_bytes(self) -> int:
@@ -227,7 +264,7 @@ def buffers_of(step: Step) -> Sequence[Buffer]:
             return [location.buffer for _, *both in step.moves for location in both]
         case LoopStep():
             return [location.buffer for location in (*step.operands, step.result)]
-        case ReferenceStep():
+        case ControlStep() | ReferenceStep():
             return [place.buffer for place in (*step.operands, *step.results)]
 
 

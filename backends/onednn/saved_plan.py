@@ -36,6 +36,7 @@ from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor, descr
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
     ByteCopy,
+    ControlStep,
     ExecutionPlan,
     Kernel,
     KernelStep,
@@ -185,7 +186,9 @@ def _step(step: Step, blobs: _Blobs) -> Json:
         case LoopStep():
             places = [_location(place) for place in (*step.operands, step.result)]
             kernel = {**_kernel(step.kernel, "loops", blobs), "indices": step.kernel.has_indices}
-            return {"kind": "loop", "kernel": kernel, "places": places}
+            return {"kind": "loop", "kernel": kernel, "places": places, "node": step.node}
+        case ControlStep():
+            raise LayoutError("an executable with the subgraphs of If, Loop or Scan cannot be saved")
         case ReferenceStep():
             raise LayoutError(
                 "an executable with ops that run by the reference cannot be saved: fallbacks says which they are"
@@ -318,7 +321,7 @@ class _Reader:
             case _:
                 *operands, result = [self._location(place) for place in said["places"]]
                 kernel: LoopKernel = self._kernel(said["kernel"], tensors=len(said["places"]))
-                return LoopStep(text, kernel, tuple(operands), result)
+                return LoopStep(text, kernel, tuple(operands), result, said["node"])
 
     def _move(
         self, kernel: Json, source: Json, destination: Json

@@ -9,6 +9,7 @@ import numpy as np
 
 from layout_ir.backends.reference.fourier import short_time_transform
 from layout_ir.backends.reference.grid_sample import grid_sample
+from layout_ir.backends.reference.non_max_suppression import selected_boxes
 from layout_ir.backends.reference.recurrent import Operands, Options, recurrent
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
@@ -118,6 +119,30 @@ def own_operators() -> list[Any]:
             )
             return results[: len(self.onnx_node.output)]
 
+    class NonMaxSuppression(OpRun):
+        """All that overlap a box at once, and with inputs that are left out."""
+
+        op_domain = ""
+
+        def _run(
+            self,
+            boxes: Array,
+            scores: Array,
+            most: Array | None = None,
+            overlap: Array | None = None,
+            least: Array | None = None,
+            center_point_box: int | None = None,
+        ) -> tuple[Array]:
+            def number(given: Array | None, default: float | None) -> float | None:
+                return default if given is None or not given.size else float(given.reshape(-1)[0])
+
+            count, ratio = number(most, 0), number(overlap, 0.0)
+            assert count is not None and ratio is not None
+            found = selected_boxes(
+                boxes, scores, int(count), ratio, number(least, None), by_centers=bool(center_point_box)
+            )
+            return (found,)
+
     class ScatterElements(OpRun):
         op_domain = ""
 
@@ -211,6 +236,7 @@ def own_operators() -> list[Any]:
         GridSample,
         Loop,
         MaxPool,
+        NonMaxSuppression,
         ScatterElements,
         ScatterND,
         STFT,

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from layout_ir.api.executable import Executable, Program
+from layout_ir.api.executable import AnyProgram, Executable, Program
 from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
 from layout_ir.api.network_tuning import call_of, fastest, signature
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
+from layout_ir.api.staged_program import StagedProgram
+from layout_ir.backends.onednn.control_flow import control_flow
 from layout_ir.backends.onednn.execution_plan import plan_execution
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.plan_steps import RunnablePlan
@@ -34,6 +36,8 @@ from layout_ir.passes.selection.options.uniform_kernels import uniform_targets
 from layout_ir.passes.selection.translation.from_ir import is_open
 
 if TYPE_CHECKING:
+    import onnx
+
     from layout_ir.frontends.onnx.model import Source
     from layout_ir.passes.selection.options.conv_kernels import Target
 
@@ -50,22 +54,26 @@ class _Settings:
 
     def program(self, module: ModuleOp, entry: str) -> Program:
         """The module, which becomes ours and is used up, with its layouts chosen, compiled."""
+        if not self.tune:
+            return Program(self.runnable(module, entry), checked=self.checked)
         rewrite_before_selection(module, entry_point(module, entry))
-        if not is_open(module):
-            return self._compiled(module, entry)
-        if self.tune:
-            return self._tuned(module, entry)
+        return self._tuned(module, entry)
+
+    def runnable(self, module: ModuleOp, entry: str) -> RunnablePlan:
+        """The plan of such a module, at least cost."""
+        rewrite_before_selection(module, entry_point(module, entry))
         self._choose_layouts(module)
-        return self._compiled(module, entry)
+        return self._planned(module, entry)
 
     def _choose_layouts(self, module: ModuleOp) -> None:
-        optimize(
-            module,
-            self.target,
-            measure=self.measure,
-            measure_seconds=self.measure_seconds,
-            threads=self.threads,
-        )
+        if is_open(module):
+            optimize(
+                module,
+                self.target,
+                measure=self.measure,
+                measure_seconds=self.measure_seconds,
+                threads=self.threads,
+            )
 
     def _tuned(self, module: ModuleOp, entry: str) -> Program:
         """The fastest of the program of least price and those whose convolutions are all of one kind."""
@@ -73,13 +81,13 @@ class _Settings:
         seen: set[tuple[str, ...]] = set()
         for kind, target in ("", self.target), *uniform_targets(find_target(self.target)).items():
             laid_out = module.clone()
-            if kind:
-                optimize(laid_out, target)
-            else:
+            if not kind:
                 self._choose_layouts(laid_out)
+            elif is_open(laid_out):
+                optimize(laid_out, target)
             if (types := signature(laid_out)) not in seen:
                 seen.add(types)
-                programs[kind] = self._compiled(laid_out, entry)
+                programs[kind] = Program(self._planned(laid_out, entry), checked=self.checked)
         calls = {kind: call_of(program) for kind, program in programs.items()}
         kind, gain = fastest(calls, self.measure_seconds)
         program = programs[kind]
@@ -87,13 +95,16 @@ class _Settings:
             program.tuning = f"{kind}, {gain:.2f} times as fast as the choice of least price"
         return program
 
-    def _compiled(self, module: ModuleOp, entry: str) -> Program:
+    def _planned(self, module: ModuleOp, entry: str) -> RunnablePlan:
         function = entry_point(module, entry)
         rewrite_after_selection(module, function, self.fuse)
-        plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
+        flow_of = partial(control_flow, compile_model=self._subgraph)
+        plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse, flow_of=flow_of)
         names = tuple(input_names(function)), tuple(result_names(function))
-        runnable = RunnablePlan(plan, self.threads, f"@{function.sym_name.data}", *names)
-        return Program(runnable, checked=self.checked)
+        return RunnablePlan(plan, self.threads, f"@{function.sym_name.data}", *names)
+
+    def _subgraph(self, model: onnx.ModelProto) -> RunnablePlan:
+        return self.runnable(_module(model, None), "main")
 
 
 @public
@@ -114,7 +125,8 @@ def compile(
 
     Layouts that are open are chosen for `target`, a Target or the name of one. `threads` is on how many threads a call
     runs. `shapes` are those of the model's inputs, as `from_onnx` takes them; without them, a model with symbolic sizes
-    is compiled for each size that it is called with. `fuse` lets elementwise ops join the op before them. With
+    is compiled for each size that it is called with, and one whose shapes depend on numbers part by part, when they are
+    known. `fuse` lets elementwise ops join the op before them. With
     `checked`, memory holds NaN before each call, and a call that writes outside of its memory raises LayoutError.
 
     With `measure` ("deciding" or "all"), layouts are chosen by prices that are measured first, on these threads and for
@@ -155,9 +167,22 @@ def _inputs_of(model: Source) -> tuple[bool, list[str]]:
     return is_open, [value.name for value in inputs]
 
 
-def _imported(settings: _Settings, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> Program:
+def _imported(settings: _Settings, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
     with gc_paused():
         with loading:
-            from layout_ir.frontends.onnx import from_onnx
+            from layout_ir.frontends.onnx.import_error import OnnxImportError, is_unknown_type
+        try:
+            module = _module(model, shapes)
+        except OnnxImportError as error:
+            if not is_unknown_type(error):
+                raise
+            # Whose types are known when the numbers are that they depend on.
+            return StagedProgram(model, shapes, partial(settings.runnable, entry="main"), settings.threads)
+        return settings.program(module, "main")
 
-        return settings.program(from_onnx(model, shapes=shapes, keep_quantized=True), "main")
+
+def _module(model: Source, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
+    with loading:
+        from layout_ir.frontends.onnx import from_onnx
+
+    return from_onnx(model, shapes=shapes, keep_quantized=True)

@@ -11,7 +11,7 @@ CPU, the library and the release that it was made by, and holds machine code.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import Any, cast
@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from layout_ir.api.call_inputs import Inputs, in_order, stored
+from layout_ir.api.staged_program import StagedProgram
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
 from layout_ir.backends.onednn.plan_steps import (
@@ -59,11 +60,33 @@ class Program:
         """What is executed."""
         return self.runnable.plan
 
+    @property
+    def threads(self) -> int:
+        """On how many threads a call runs."""
+        return self.runnable.threads
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        """The names of the inputs."""
+        return self.runnable.input_names
+
+    @property
+    def result_names(self) -> Sequence[str]:
+        """The names of the results."""
+        return self.runnable.result_names
+
     def __call__(self, inputs: Inputs) -> list[Array]:
         """The results. Raises LayoutError where `inputs` are not those of the function."""
         arrays = self._as_they_are(inputs)
-        results = None if arrays is None else self.runner.on_arrays(arrays)
-        return self.runner(self.tensors(inputs)) if results is None else results
+        return self.runner(self.tensors(inputs)) if arrays is None else self.runner.on_arrays(arrays)
+
+    def parts(self) -> Iterator[RunnablePlan]:
+        """What is executed."""
+        yield self.runnable
+
+    def evaluated(self) -> Counter[str]:
+        """Nodes that are no ops of a plan, which run by the reference: none."""
+        return Counter()
 
     def tensors(self, inputs: Inputs) -> list[Tensor]:
         """The arguments of a call. Raises LayoutError where `inputs` are not those of the function."""
@@ -122,6 +145,9 @@ class Program:
         ]
 
 
+AnyProgram = Program | StagedProgram
+
+
 @public_methods
 class Executable:
     """A compiled network: `executable(inputs)` gives the list of its outputs. Made by `layout_ir.compile`, or loaded.
@@ -131,18 +157,19 @@ class Executable:
 
     def __init__(
         self,
-        program: Program | Callable[[Mapping[str, Sequence[int]]], Program],
+        program: AnyProgram | Callable[[Mapping[str, Sequence[int]]], AnyProgram],
         names: Sequence[str] = (),
         threads: int = 1,
     ) -> None:
         """`program`, or what compiles one for the shapes of inputs, which have these `names`, on so many threads."""
-        self._static = program if isinstance(program, Program) else None
-        self._compiled_for = None if isinstance(program, Program) else program
-        self._programs: OrderedDict[Shapes, Program] = OrderedDict()
+        is_program = isinstance(program, Program | StagedProgram)
+        self._static = program if is_program else None
+        self._compiled_for = None if is_program else program
+        self._programs: OrderedDict[Shapes, AnyProgram] = OrderedDict()
         self._lock = RLock()
         fork_safe(self._lock)
-        self._threads = threads if self._static is None else self._static.runnable.threads
-        self.input_names = list(names if self._static is None else self._static.runnable.input_names)
+        self._threads = threads if self._static is None else self._static.threads
+        self.input_names = list(names if self._static is None else self._static.input_names)
         """The names of the inputs."""
 
     @property
@@ -162,7 +189,7 @@ class Executable:
     def profile(self, inputs: Inputs = (), *, calls: int = 1) -> list[StepTime]:
         """Calls that are timed step by step: what each step computed, in which layouts, how many bytes it touched, and
         how long it took in the call in which it was shortest, since other work of the machine only adds."""
-        program = self._program(inputs)
+        program = self._single(self._program(inputs))
         tensors = program.tensors(inputs)
         found: list[list[StepTime]] = []
         for _ in range(max(calls, 1)):
@@ -178,12 +205,12 @@ class Executable:
         """
         if self._static is None:
             raise LayoutError("the model has open sizes: only what is compiled with shapes= can be saved")
-        write_result(file_of(self._static.runnable), path)
+        write_result(file_of(self._single(self._static).runnable), path)
 
     @property
     def output_names(self) -> list[str]:
         """The names of the outputs. Raises LayoutError before the first call of a model with open sizes."""
-        return list(self._latest().runnable.result_names)
+        return list(self._latest().result_names)
 
     @property
     def plan(self) -> ExecutionPlan:
@@ -191,7 +218,7 @@ class Executable:
 
         Raises LayoutError before the first call of a model with open sizes.
         """
-        return self._latest().plan
+        return self._single(self._latest()).plan
 
     @property
     def fallbacks(self) -> dict[str, int]:
@@ -199,43 +226,42 @@ class Executable:
 
         Raises LayoutError before the first call of a model with open sizes.
         """
-        plan = self._latest().plan
-        return dict(Counter(s.text.ops[0] for s in plan.steps if isinstance(s, ReferenceStep)))
+        program = self._latest()
+        steps = [step for part in program.parts() for step in part.plan.all_steps]
+        by_reference = Counter(step.text.ops[0] for step in steps if isinstance(step, ReferenceStep))
+        return dict(by_reference + program.evaluated())
 
     def describe(self) -> str:
         """What is executed, in a few lines: steps, memory, what fusion saves, what runs by the reference.
 
         Raises LayoutError before the first call of a model with open sizes.
         """
-        plan = self._latest().plan
-        primitives = [step for step in plan.steps if isinstance(step, PrimitiveStep)]
-        reorders = sum(isinstance(step, KernelStep) for step in plan.steps)
-        loops = [step for step in plan.steps if isinstance(step, LoopStep)]
-        fused = sum(len(step.text.ops) - 1 for step in primitives)
-        looped = sum(len(step.text.ops) for step in loops)
-        by = Counter(step.implementation for step in primitives).most_common()
-        lines = [
-            f"{plan.library}, {_count(self.threads, 'thread')}"
-            + ("" if plan.library.sets_threads else " (this build takes all CPUs instead)"),
-            (
-                f"primitives   {len(primitives)}, with {_count(fused, 'op')} as post-ops: "
-                f"{_bytes(plan.bytes_not_moved)} not moved"
-            ),
-            *(f"             {count:4} {name}" for name, count in by),
-            f"reorders     {reorders}",
-            f"loops        {len(loops)}, of {_count(looped, 'op')}",
-            f"arena        {_bytes(plan.arena.size)}, at least {_bytes(plan.arena.lower_bound)}",
-            f"constants    {_bytes(plan.constant_bytes)}",
-        ]
+        program = self._latest()
+        if isinstance(program, StagedProgram):
+            said = [_described(part.plan, self.threads) for part in program.parts()]
+            nodes = ", ".join(f"{count} {name}" for name, count in program.evaluated().items())
+            return "\n".join(
+                [*said, f"between {_count(len(said), 'part')}: {nodes or 'nothing'} by the reference"]
+            )
         rest = ", ".join(f"{count} {name}" for name, count in self.fallbacks.items())
-        lines.append(f"reference    {rest or 'none'}")
-        if self._latest().tuning:
-            lines.append(f"layouts      {self._latest().tuning}")
+        lines = [_described(program.plan, self.threads), f"reference    {rest or 'none'}"]
+        if program.tuning:
+            lines.append(f"layouts      {program.tuning}")
         return "\n".join(lines)
 
     # Open sizes -------------------------------------------------------------------------------------------------
 
-    def _latest(self) -> Program:
+    @staticmethod
+    def _single(program: AnyProgram) -> Program:
+        """The program that has one plan for all. Raises LayoutError for one that is compiled part by part."""
+        if isinstance(program, StagedProgram):
+            raise LayoutError(
+                "shapes of the model depend on numbers, so that it is compiled in parts while it runs: it has no one "
+                "plan that could be looked at or saved"
+            )
+        return program
+
+    def _latest(self) -> AnyProgram:
         if self._static is not None:
             return self._static
         with self._lock:
@@ -243,7 +269,7 @@ class Executable:
                 raise LayoutError("the model has open sizes: it is compiled at its first call")
             return next(reversed(self._programs.values()))
 
-    def _program(self, inputs: Inputs) -> Program:
+    def _program(self, inputs: Inputs) -> AnyProgram:
         if self._static is not None:
             return self._static
         assert self._compiled_for is not None
@@ -280,6 +306,30 @@ def load_executable(path: str) -> Executable:
     Raises LayoutError where the file is damaged, or was saved for another CPU, library or release; and OSError.
     """
     return Executable(Program(read_plan(path, library())))
+
+
+def _described(plan: ExecutionPlan, threads: int) -> str:
+    """A plan in a few lines, on so many threads."""
+    primitives = [step for step in plan.steps if isinstance(step, PrimitiveStep)]
+    reorders = sum(isinstance(step, KernelStep) for step in plan.steps)
+    loops = [step for step in plan.steps if isinstance(step, LoopStep)]
+    fused = sum(len(step.text.ops) - 1 for step in primitives)
+    looped = sum(len(step.text.ops) for step in loops)
+    by = Counter(step.implementation for step in primitives).most_common()
+    lines = [
+        f"{plan.library}, {_count(threads, 'thread')}"
+        + ("" if plan.library.sets_threads else " (this build takes all CPUs instead)"),
+        (
+            f"primitives   {len(primitives)}, with {_count(fused, 'op')} as post-ops: "
+            f"{_bytes(plan.bytes_not_moved)} not moved"
+        ),
+        *(f"             {count:4} {name}" for name, count in by),
+        f"reorders     {reorders}",
+        f"loops        {len(loops)}, of {_count(looped, 'op')}",
+        f"arena        {_bytes(plan.arena.size)}, at least {_bytes(plan.arena.lower_bound)}",
+        f"constants    {_bytes(plan.constant_bytes)}",
+    ]
+    return "\n".join(lines)
 
 
 def _count(number: int, noun: str) -> str:

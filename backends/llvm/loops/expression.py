@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, ClassVar, cast
 
 from layout_ir.backends.llvm.loops.vector_numpy import (
+    INVERSE_FUNCTIONS,
     Number,
     Vector,
     VectorNumPy,
@@ -120,6 +121,15 @@ class Symbolic:
 
     def __or__(self, other: Symbolic | Number) -> Symbolic:
         return _applied(python.or_, self, other)
+
+    def __xor__(self, other: Symbolic | Number) -> Symbolic:
+        return _applied(python.xor, self, other)
+
+    def __lshift__(self, other: Symbolic | Number) -> Symbolic:
+        return _applied(python.lshift, self, other)
+
+    def __rshift__(self, other: Symbolic | Number) -> Symbolic:
+        return _applied(python.rshift, self, other)
 
     def __truediv__(self, other: Symbolic | Number) -> Symbolic:
         x = self
@@ -239,6 +249,11 @@ class SymbolicNumPy:
         return _applied(VectorNumPy.isfinite, x, dtype="i1")
 
     @staticmethod
+    def isnan(x: Symbolic) -> Symbolic:
+        """Whether x is no number."""
+        return _applied(VectorNumPy.isnan, x, dtype="i1")
+
+    @staticmethod
     def clip(x: Symbolic, low: Number, high: Number) -> Symbolic:
         """`x` within the bounds."""
         return _applied(partial(VectorNumPy.clip, low=low, high=high), x)
@@ -263,7 +278,7 @@ def _unary(name: str) -> Any:
 
 for _name in (
     "abs", "sign", "rint", "floor", "ceil", "trunc", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh",
-    "erf",
+    "erf", *INVERSE_FUNCTIONS,
 ):  # fmt: skip
     setattr(SymbolicNumPy, _name, _unary(_name))
 

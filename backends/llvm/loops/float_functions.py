@@ -109,10 +109,12 @@ class FloatFunctions(Arithmetic):
         """The larger one of x and a number; NaN stays."""
         return self.pick(self.flags("olt", x, bound, number), bound, x, number)
 
-    def with_sign(self, size: str, sign: str) -> str:
-        """The magnitude of one f32 with the sign of another."""
-        vector = self.vector("float")
-        return self.b.put(f"call {vector} @llvm.copysign.v{self.size}f32({vector} {size}, {vector} {sign})")
+    def with_sign_of(self, size: str, sign: str, number: str = "f32") -> str:
+        """The magnitude of one number with the sign of another."""
+        vector = self.vector(_ELEMENT[number])
+        return self.b.put(
+            f"call {vector} @llvm.copysign.v{self.size}{number}({vector} {size}, {vector} {sign})"
+        )
 
     def as_bits(self, x: str, number: str = "f32") -> str:
         """The bits of a float as integers."""
@@ -187,7 +189,7 @@ class FloatFunctions(Arithmetic):
         e = self._exp_of_small(self.binary("fadd", bounded, bounded))
         quotient = self.binary("fdiv", self.constant(2.0), self.binary("fadd", e, 1.0))
         large = self.binary("fsub", self.constant(1.0), quotient)
-        return self.with_sign(self.pick(self.flags("olt", size, 0.625), small, large), x)
+        return self.with_sign_of(self.pick(self.flags("olt", size, 0.625), small, large), x)
 
     def erf(self, x: str) -> str:
         """The error function, within 1.5e-7."""
@@ -197,7 +199,7 @@ class FloatFunctions(Arithmetic):
         bounded = self.at_most(size, 4.0)
         e = self._exp_of_small(self.minus(self.polynomial(bounded, _ERFC)))
         large = self.binary("fsub", self.constant(1.0), e)
-        return self.with_sign(self.pick(self.flags("olt", size, 0.92), small, large), x)
+        return self.with_sign_of(self.pick(self.flags("olt", size, 0.92), small, large), x)
 
     def minus(self, x: str, number: str = "f32") -> str:
         """-x."""
@@ -245,10 +247,12 @@ class FloatFunctions(Arithmetic):
 
     # By f64 -----------------------------------------------------------------------------------------------------
 
-    def _wide(self, x: str) -> str:
+    def as_double(self, x: str) -> str:
+        """f32 as f64."""
         return self.b.put(f"fpext {self.vector('float')} {x} to {self.vector('double')}")
 
-    def _single(self, x: str) -> str:
+    def as_single(self, x: str) -> str:
+        """f64 as f32, to nearest even."""
         return self.b.put(f"fptrunc {self.vector('double')} {x} to {self.vector('float')}")
 
     def _turns(self, x: str) -> tuple[str, str]:
@@ -288,18 +292,28 @@ class FloatFunctions(Arithmetic):
             f"{flags} {mask or 'splat (i1 true)'}, {vector} zeroinitializer)"
         )
 
-    def _sine_or_cosine(self, x: str, *, quarters: int) -> str:
+    def _quarter(self, x: str) -> tuple[str, str, str]:
+        """Sine and cosine, in f64, of the fraction that is left of whole quarters of a turn, and the bits of these."""
         left, bits = self._turns(x)
-        # Of the fraction of a quarter, both by their series: below 2^-40 from the first term that is left out.
+        # Both by their series: below 2^-40 from the first term that is left out.
         angle = self.binary("fmul", left, math.pi / 2, "f64")
         u = self.binary("fmul", angle, angle, "f64")
         sine = self.binary("fmul", angle, self.polynomial(u, _series(1), "f64"), "f64")
-        cosine = self.polynomial(u, _series(0), "f64")
+        return sine, self.polynomial(u, _series(0), "f64"), bits
+
+    def turned(self, x: str) -> tuple[str, str, str]:
+        """Of |x| radians, finite: sine and cosine, in f64, of what is left of whole quarters of a turn, and whether the
+        number of these is odd."""
+        sine, cosine, bits = self._quarter(x)
+        return sine, cosine, self.compare("ne", self.bits("and", bits, 1, "i64"), 0, "i64")
+
+    def _sine_or_cosine(self, x: str, *, quarters: int) -> str:
+        sine, cosine, bits = self._quarter(x)
         bits = self.bits("add", bits, quarters, "i64") if quarters else bits
         odd = self.compare("ne", self.bits("and", bits, 1, "i64"), 0, "i64")
         y = self.pick(odd, cosine, sine, "f64")
         turned = self.bits("shl", self.bits("and", bits, 2, "i64"), 62, "i64")
-        y = self._single(
+        y = self.as_single(
             self.of_bits(self.b.put(f"xor {self.vector('i64')} {self.as_bits(y, 'f64')}, {turned}"), "f64")
         )
         if not quarters:
@@ -316,10 +330,9 @@ class FloatFunctions(Arithmetic):
         """The cosine of x radians, within 7e-8."""
         return self._sine_or_cosine(x, quarters=1)
 
-    def _log2(self, x: str) -> str:
-        """The logarithm to base 2 of positive f32, in f64: infinite of 0 and infinity."""
-        wide = self._wide(x)
-        bits = self.as_bits(wide, "f64")
+    def log2(self, x: str) -> str:
+        """The logarithm to base 2 of f64 that are not negative: infinite of 0 and infinity."""
+        bits = self.as_bits(x, "f64")
         above = self.bits("sub", bits, _ROOT_BITS, "i64")
         exponent = self.bits("ashr", above, 52, "i64")
         kept = self.bits("and", above, (1 << 52) - 1, "i64")
@@ -330,10 +343,10 @@ class FloatFunctions(Arithmetic):
         odd = tuple(2 * _LOG2E / (2 * k + 1) for k in range(10))
         n = self.b.put(f"sitofp {self.vector('i64')} {exponent} to {self.vector('double')}")
         y = self.fma(s, self.polynomial(u, odd, "f64"), n, "f64")
-        y = self.pick(self.flags("oeq", x, math.inf), math.inf, y, "f64")
-        return self.pick(self.flags("oeq", x, 0.0), -math.inf, y, "f64")
+        y = self.pick(self.flags("oeq", x, math.inf, "f64"), math.inf, y, "f64")
+        return self.pick(self.flags("oeq", x, 0.0, "f64"), -math.inf, y, "f64")
 
-    def _exp2(self, t: str) -> str:
+    def exp2(self, t: str) -> str:
         """2^t of f64."""
         t = self.at_least(self.at_most(t, 200.0, "f64"), -200.0, "f64")
         n, bits = self._nearest(t, 1.0, "f64")
@@ -346,7 +359,7 @@ class FloatFunctions(Arithmetic):
         """x to the power of y, within 7e-8; of exceptional arguments, what the C library gives."""
         vector = self.vector("float")
         size = self.unary("fabs", x)
-        logarithm, exponent = self._log2(size), self._wide(y)
+        logarithm, exponent = self.log2(self.as_double(size)), self.as_double(y)
         t = self.binary("fmul", exponent, logarithm, "f64")
         # 0 times infinity: of 1 to any power, and anything to the power of 0, the result is 1.
         one = self.b.put(
@@ -354,7 +367,7 @@ class FloatFunctions(Arithmetic):
         )
         nan = self.flags("uno", x, y)
         t = self.pick(one, 0.0, t, "f64")
-        result = self._single(self._exp2(t))
+        result = self.as_single(self.exp2(t))
         is_one = self.b.put(
             f"or {self.vector('i1')} {self.flags('oeq', x, 1.0)}, {self.flags('oeq', y, 0.0)}"
         )

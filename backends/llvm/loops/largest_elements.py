@@ -20,9 +20,14 @@ from layout_ir.backends.llvm.loops.loop_calls import argument_row
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.caches import keeps_kernels
+from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError
 
-_TYPES = {"f32": "float", "f64": "double", "i8": "i8", "ui8": "i8", "i32": "i32", "i64": "i64"}
+_TYPES = {
+    "f32": "float",
+    "f64": "double",
+    **{f"{sign}{bits}": f"i{bits}" for sign in ("i", "ui") for bits in (8, 16, 32, 64)},
+}
 """Of elements, in LLVM IR."""
 
 
@@ -215,8 +220,8 @@ def _comes_behind(name: str, key: str, index: str, other_key: str, other_index: 
 
 def _key_of(dtype: str, largest: bool) -> tuple[Any, str]:
     """The code that makes the key `%NAME.key` of an element `%NAME`, and the type of keys."""
-    width = {"f32": 32, "f64": 64, "i32": 32, "i64": 64}.get(dtype, 8)
-    bits, element = f"i{width}", _TYPES[dtype]
+    width, element = bits_of(dtype), _TYPES[dtype]
+    bits = f"i{width}"
     turn = 0 if largest else -1
 
     def of_float(name: str) -> str:
@@ -231,7 +236,7 @@ def _key_of(dtype: str, largest: bool) -> tuple[Any, str]:
   {n}.key = xor {bits} {n}.upward, {turn}"""
 
     def of_integer(name: str) -> str:
-        top = -(1 << (width - 1)) if dtype == "ui8" else 0
+        top = -(1 << (width - 1)) if dtype.startswith("ui") else 0
         return f"""  %{name}.upward = xor {bits} %{name}, {top}
   %{name}.key = xor {bits} %{name}.upward, {turn}"""
 

@@ -11,6 +11,10 @@ OUTSIDE = 2
 """Numbers behind the addresses: 1 where an index was outside of its dim, and that index."""
 
 
+_COMPUTED = 1 << 40
+"""What is as far below 0 is a place made of several indices one of which is outside, and says nothing to a reader."""
+
+
 def argument_row(tensors: int) -> NDArray[np.uint64]:
     """A row of numbers for calls of a loop on so many tensors, in which the addresses are to be filled in."""
     return np.zeros(tensors + OUTSIDE, np.uint64)
@@ -21,4 +25,5 @@ def check_indices(arguments: NDArray[np.uint64], what: str = "the tensor") -> No
     if arguments[-OUTSIDE]:
         arguments[-OUTSIDE] = 0
         index = int(arguments[-1:].view(np.int64)[0])
-        raise LayoutError(f"an index of {what} is outside of the dim that it is of: {index}")
+        said = f": {index}" if index > -_COMPUTED else ""
+        raise LayoutError(f"an index of {what} is outside of the dim that it is of{said}")

@@ -340,16 +340,16 @@ class _Emitter:
         assert tensor.gathered is not None
         b, (number, offsets) = self.b, tensor.gathered
         of = self.tensors[number].dtype
-        index = lanes.resized(self._loaded(lanes, number, cursor), lane_type(of), "i64", signed=True)
+        given = lanes.resized(self._loaded(lanes, number, cursor), lane_type(of), "i64", signed=True)
         extent = len(offsets)
-        negative = lanes.compare("slt", index, 0, "i64")
-        index = lanes.choose(negative, "i64", lanes.bits("add", index, extent, "i64"), index)
+        negative = lanes.compare("slt", given, 0, "i64")
+        index = lanes.choose(negative, "i64", lanes.bits("add", given, extent, "i64"), given)
         bad = lanes.compare("uge", index, extent, "i64")
         flags, vector = lanes.vector("i1"), lanes.vector("i64")
         if cursor.mask:
             bad = b.put(f"and {flags} {bad}, {cursor.mask}")
         some = b.put(f"call i1 @llvm.vector.reduce.or.v{lanes.size}i1({flags} {bad})")
-        found = lanes.choose(bad, "i64", index, lanes.splat("i64", -(1 << 63)))
+        found = lanes.choose(bad, "i64", given, lanes.splat("i64", -(1 << 63)))
         with b.either(some) as otherwise:
             status = b.at("%arguments", 8 * len(self.tensors))
             b.store("i64", "1", status)

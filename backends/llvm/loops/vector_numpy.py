@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import has_rounding, lane_type
+from layout_ir.backends.llvm.loops import inverse_functions
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
 from layout_ir.elements.element_types import element_type
 from layout_ir.elements.scalar_type import IntegerBounds, ScalarType, computed_dtype
@@ -19,7 +20,7 @@ from layout_ir.errors import LayoutError
 
 Number = float | int | bool
 
-COMPUTED = ("f16", "bf16", "f32", "f64", "i8", "ui8", "i32", "i64", "i1")
+COMPUTED = ("f16", "bf16", "f32", "f64", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64", "i1")
 """Element types of tensors that loops compute with."""
 
 
@@ -119,6 +120,17 @@ class Vector:
 
     def __or__(self, other: Vector | Number) -> Vector:
         return self.made(f"or {self.type} {self.value}, {self.like(other).value}")
+
+    def __xor__(self, other: Vector | Number) -> Vector:
+        return self.made(f"xor {self.type} {self.value}, {self.like(other).value}")
+
+    def __lshift__(self, other: Vector | Number) -> Vector:
+        """By as many bits, fewer than the type has."""
+        return self.made(f"shl {self.type} {self.value}, {self.like(other).value}")
+
+    def __rshift__(self, other: Vector | Number) -> Vector:
+        """By as many bits, fewer than the type has."""
+        return self._op(other, "none ashr lshr")
 
     def _compared(self, other: object, names: str) -> Vector:
         """A comparison by one of the relations `names`: for floats, signed integers, unsigned ones, truth values."""
@@ -250,6 +262,11 @@ class VectorNumPy:
         near = cls.rint(x)
         return _with_sign(cls.where(near < x, near + 1, near), x)
 
+    @classmethod
+    def isnan(cls, x: Vector) -> Vector:
+        """Whether x is no number."""
+        return x != x
+
     @staticmethod
     def sqrt(x: Vector) -> Vector:
         """The square root."""
@@ -295,6 +312,25 @@ def _unary(name: str) -> Any:
 
 for _name in ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf"):
     setattr(VectorNumPy, _name, _unary(_name))
+
+
+def _inverse(name: str) -> Any:
+    emit: Callable[..., str] = getattr(inverse_functions, name)
+
+    def apply(x: Vector) -> Vector:
+        if x.dtype_name != "f32":
+            raise LayoutError(f"loops have no {name} of {x.dtype_name}")
+        return Vector(x.lanes, emit(x.lanes, x.value), "f32")
+
+    return staticmethod(apply)
+
+
+INVERSE_FUNCTIONS = (
+    "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "arcsinh", "arccosh", "arctanh"
+)  # fmt: skip
+
+for _name in INVERSE_FUNCTIONS:
+    setattr(VectorNumPy, _name, _inverse(_name))
 
 
 # Elements in memory ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import NoneAttr, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.backends.reference.semantics import literal_array
@@ -32,6 +32,10 @@ class InsertedOps:
     def made(self) -> Sequence[Operation]:
         """What was inserted."""
         return self._made
+
+    def type_of(self, dtype: str, shape: Sequence[int]) -> TensorType[Attribute]:
+        """The type of such a tensor, its layout as open as that of the result."""
+        return TensorType(attribute_of(dtype), shape, self._encoding)
 
     def insert(self, op: Operation) -> SSAValue:
         """The first result of `op`, which is inserted."""

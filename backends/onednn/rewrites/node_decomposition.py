@@ -11,6 +11,8 @@
     ScatterND, ScatterElements             at constant places slices of the data beside the updates, else updates of
                                            rows, for which there is a loop (`scatter_decomposition`)
     GatherElements, GatherND, Col2Im       gathers and transpositions (`gather_decomposition`)
+    OneHot, Hardmax, ReverseSequence, ...  comparisons of indices (`mask_decomposition`)
+    LpNormalization, LpPool, ...           powers, sums and roots (`norm_decomposition`)
     GridSample                             gathers and a weighed sum (`grid_decomposition`)
     DFT, STFT                              products and convolutions (`fourier_decomposition`)
     LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
@@ -43,6 +45,18 @@ from layout_ir.backends.onednn.rewrites.gather_decomposition import (
 )
 from layout_ir.backends.onednn.rewrites.grid_decomposition import sampled
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
+from layout_ir.backends.onednn.rewrites.mask_decomposition import (
+    dropped_out,
+    eye_like,
+    hard_max,
+    one_hot,
+    reversed_sequences,
+)
+from layout_ir.backends.onednn.rewrites.norm_decomposition import (
+    normalized_by_norm,
+    pooled_by_norm,
+    pooled_globally_by_norm,
+)
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
@@ -79,7 +93,7 @@ def decompose_nodes(module: ModuleOp) -> None:
             node.take_back()
             continue
         node.replace(*made)
-        if decompose is function_body:  # whose nodes are those of a smaller operator
+        if decompose in (function_body, split_recurrent):  # whose nodes are those of a smaller operator
             left += [inner for inner in node.made if isinstance(inner, nn.OpaqueOp)]
 
 
@@ -527,6 +541,14 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "GatherElements": gathered_elements,
     "GatherND": gathered_slices,
     "GridSample": sampled,
+    "OneHot": one_hot,
+    "Hardmax": hard_max,
+    "EyeLike": eye_like,
+    "ReverseSequence": reversed_sequences,
+    "Dropout": dropped_out,
+    "LpNormalization": normalized_by_norm,
+    "LpPool": pooled_by_norm,
+    "GlobalLpPool": pooled_globally_by_norm,
     "DFT": transformed,
     "STFT": frames_transformed,
     "Col2Im": pictures_of_patches,

@@ -3,6 +3,7 @@
 The primitive writes both directions one behind the other for each element of the batch, ONNX one batch behind the
 other. So for more than one element each direction becomes a node of its own. The last hidden state is the first result
 at the last step of the direction. Where the last cell state of an LSTM is used, its nodes have all three results.
+Lengths that are those of whole sequences, and peepholes of 0, are left out.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
     if len(x) != 3 or len(r) != 3 or (r[0], r[2]) != (len(directions), size):
         raise Unsupported
     steps, batch, _ = x
+    if (plain := _without_what_changes_nothing(node, steps, results)) is not None:
+        return plain
     with_states = used[2]
     if with_states:
         is_primitive = len(directions) == 1 and len(op.results) == 3
@@ -61,6 +64,30 @@ def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
         _joined(node, [part[2] for part in parts], 0) if with_states else None,
     ]
     return [value for value, there in zip(found, op.given_outputs, strict=False) if there]
+
+
+def _without_what_changes_nothing(
+    node: OpaqueNode, steps: int, results: Sequence[SSAValue | None]
+) -> list[SSAValue | None] | None:
+    """The results of the same node without lengths that are those of whole sequences, which exporters write, and
+    without peepholes that are 0; None where it has neither."""
+    kept = list(node.inputs)
+    for number, neutral in ((_LENGTHS, steps), (_PEEPHOLES, 0)):
+        value = node.optional(number)
+        elements = None if value is None else elements_of(value)
+        if elements is not None and (elements == neutral).all():
+            kept[number] = None
+    if kept == node.inputs:
+        return None
+    while kept and kept[-1] is None:
+        kept.pop()
+    op = node.op
+    types = [None if value is None else tensor_type(value) for value in results]
+    made = nn.OpaqueOp.of_node(
+        op.op_type.data, op.domain.data, op.versions, kept, {}, op.node_attributes.data, types
+    )
+    node.insert(made)
+    return list(made.results)
 
 
 def _direction(

@@ -49,8 +49,8 @@ func.func @negative_digits() {
 // -----
 
 func.func @negative_element_type() {
-  // expected-error@+1 {{element type i16 of the result is not supported by nn.constant}}
-  %0 = nn.constant dense<1> : tensor<4xi16>
+  // expected-error@+1 {{element type i5 of the result is not supported by nn.constant}}
+  %0 = nn.constant dense<1> : tensor<4xi5>
   func.return
 }
 

@@ -32,9 +32,9 @@ func.func @negative_result_element(%x: tensor<2x3xf32>) {
 
 // -----
 
-func.func @negative_unsupported_element(%x: tensor<2x3xi16>) {
-  // expected-error@+1 {{element type i16 of operand 0 is not supported by nn.add, expected one of f16, bf16, f32, f64, i8, ui8, i32, i64}}
-  %0 = nn.add %x, %x : tensor<2x3xi16>
+func.func @negative_unsupported_element(%x: tensor<2x3xi4>) {
+  // expected-error@+1 {{element type i4 of operand 0 is not supported by nn.add, expected one of f16, bf16, f32, f64, i8, ui8, i16, ui16, i32, ui32, i64, ui64}}
+  %0 = nn.add %x, %x : tensor<2x3xi4>
   func.return
 }
 
@@ -128,7 +128,7 @@ func.func @negative_attribute(%x: tensor<2x3xf32>) {
 // -----
 
 func.func @negative_unsigned(%x: tensor<2x3xui8>) {
-  // expected-error@+1 {{element type ui8 of operand 0 is not supported by nn.relu, expected one of f16, bf16, f32, f64, i8, i32, i64}}
+  // expected-error@+1 {{element type ui8 of operand 0 is not supported by nn.relu, expected one of f16, bf16, f32, f64, i8, i16, i32, i64}}
   %0 = nn.relu %x : tensor<2x3xui8>
   func.return
 }

@@ -62,7 +62,7 @@ func.func @negative_mixed_formats(%x: tensor<2x3x4xf32, #layout.format<(a, b, c)
 // -----
 
 func.func @negative_element_type(%x: tensor<2x3xi1>) {
-  // expected-error@+1 {{element type i1 of operand 0 is not supported by nn.reduce_sum, expected one of f16, bf16, f32, f64, i32, i64}}
+  // expected-error@+1 {{element type i1 of operand 0 is not supported by nn.reduce_sum, expected one of f16, bf16, f32, f64, i32, ui32, i64, ui64}}
   %0 = nn.reduce_sum %x : (tensor<2x3xi1>) -> tensor<1x1xi1>
   func.return
 }

@@ -39,7 +39,7 @@ from layout_ir.interfaces import PadRead
 _LIMITS = {0.0, 0.5, 1.0, -1.0, math.inf, -math.inf}
 """Arguments and results of which every library is exact: exp(0) is 1, tanh(inf) is 1, the sigmoid of 0 is 0.5."""
 
-SIGNED = (*FLOATS, "i8", "i32", "i64")
+SIGNED = (*FLOATS, "i8", "i16", "i32", "i64")
 
 
 class ElementwiseOp(NNOp):

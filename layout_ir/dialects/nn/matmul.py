@@ -19,7 +19,7 @@ class MatmulOp(NNOp):
     """NumPy's matmul: the last two dims multiply, leading dims broadcast, a vector is a row (left) or a column."""
 
     name = "nn.matmul"
-    ALLOWED: ClassVar[tuple[str, ...]] = (*FLOATS, "i32", "i64")
+    ALLOWED: ClassVar[tuple[str, ...]] = (*FLOATS, "i32", "ui32", "i64", "ui64")
 
     a = operand_def(TensorType)
     b = operand_def(TensorType)
@@ -51,7 +51,7 @@ class GemmOp(NNOp):
     """alpha * A' * B' + beta * C, where A' (M, K) is A or its transpose, B' (K, N) likewise, C broadcasts to (M, N)."""
 
     name = "nn.gemm"
-    ALLOWED: ClassVar[tuple[str, ...]] = (*FLOATS, "i32", "i64")
+    ALLOWED: ClassVar[tuple[str, ...]] = (*FLOATS, "i32", "ui32", "i64", "ui64")
 
     a = operand_def(TensorType)
     b = operand_def(TensorType)

@@ -19,7 +19,7 @@ from layout_ir.dialects.nn.nn_op import DimImages, NNOp
 from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_axes, check_dim, int_range
 from layout_ir.interfaces import PadRead
 
-REDUCIBLE = (*FLOATS, "i32", "i64")
+REDUCIBLE = (*FLOATS, "i32", "ui32", "i64", "ui64")
 
 
 def _all_dims(op: NNOp) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 Tensor = TensorType[Attribute]
 
 FLOATS = ("f16", "bf16", "f32", "f64")
-NUMBERS = (*FLOATS, "i8", "ui8", "i32", "i64")
+NUMBERS = (*FLOATS, "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64")
 ELEMENTS = (*NUMBERS, "i1")
 
 

@@ -22,6 +22,21 @@ class OnnxImportError(LayoutError):
         super().__init__(printable(_shortened(message, LONGEST_MESSAGE)), span)
 
 
+class UnknownTypeError(OnnxImportError):
+    """A value of a valid model is no tensor of a static shape and of an element type that programs compute with.
+
+    Where numbers say the shape, it is known once these are."""
+
+
+def is_unknown_type(error: BaseException | None) -> bool:
+    """Whether an error is about a value of such a type, and about nothing else."""
+    while error is not None:
+        if isinstance(error, UnknownTypeError):
+            return True
+        error = error.__cause__
+    return False
+
+
 class UnsupportedUse(OnnxImportError):
     """A node that is valid, of an op that has a translation, which does not know this use of it; it stays opaque."""
 

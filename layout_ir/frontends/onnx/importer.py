@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,10 +33,11 @@ from layout_ir.frontends.onnx.functions import Call, domain_of, node_name, node_
 from layout_ir.frontends.onnx.import_error import (
     OnnxImportError,
     UnsupportedUse,
+    is_unknown_type,
     quoted,
     unforeseen_as_import_error,
 )
-from layout_ir.frontends.onnx.model import Model, graph_inputs
+from layout_ir.frontends.onnx.model import Input, Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.signature import check_signature
 from layout_ir.frontends.onnx.subgraphs import captured_names
@@ -69,6 +71,34 @@ def import_model(
     return _Import(model, weights, keep_quantized).run(shapes)
 
 
+@dataclass(frozen=True)
+class Prefix:
+    """What of a graph could be imported, and what is left for when more is known."""
+
+    module: ModuleOp | None
+    """Computes `names` from inputs of the graph; None where nothing is to be computed."""
+    names: Sequence[str]
+    constants: Mapping[str, NDArray[Any]]
+    """Values computed at import that are left to be used, or are outputs of the graph."""
+    rest: Sequence[onnx.NodeProto]
+    """The nodes that are left, in order."""
+
+
+def import_prefix(
+    model: Model,
+    *,
+    shapes: Mapping[str, Sequence[int]],
+    unknown: Collection[str] = (),
+    keep_quantized: bool = False,
+) -> Prefix:
+    """Of a loaded model all nodes but those whose results are of types that only the run time knows, and all behind
+    these, or behind values `unknown` that the graph is not given.
+
+    Raises OnnxImportError where anything else stops a node.
+    """
+    return _Import(model, {}, keep_quantized).prefix(shapes, unknown)
+
+
 class _Import:
     def __init__(self, model: Model, weights: Mapping[str, NDArray[Any]], keep_quantized: bool):
         self.model = model
@@ -83,6 +113,45 @@ class _Import:
         self.stated: dict[str, onnx.TypeProto] = {}
 
     def run(self, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
+        inputs = self._inputs(shapes)
+        live, self.uses = self._liveness()
+        obstacles, _ = self._nodes(live)
+        if obstacles:
+            error = obstacles[0][1] if len(obstacles) == 1 else _summary(obstacles)
+            if all(is_unknown_type(each) for _, each in obstacles) and len(obstacles) > 1:
+                raise error from obstacles[0][1]
+            raise error
+        return self._function(inputs, [value.name for value in self.graph.output])
+
+    def prefix(self, shapes: Mapping[str, Sequence[int]], unknown: Collection[str]) -> Prefix:
+        inputs = self._inputs(shapes)
+        for name in unknown:
+            self._define(name, "a value that is given")
+        live, self.uses = self._liveness()
+        obstacles, missing = self._nodes(live, unknown)
+        for _, error in obstacles:
+            if not is_unknown_type(error):
+                raise error
+        rest = [call for call in live if not missing.isdisjoint(call.proto.output)]
+        wanted = dict.fromkeys(value.name for value in self.graph.output)
+        for call in rest:
+            wanted |= dict.fromkeys(name for name in (*call.proto.input, *captured_names(call.proto)) if name)
+        names: list[str] = []
+        constants: dict[str, NDArray[Any]] = {}
+        given = {value.name for value in inputs} | set(unknown)
+        for name in wanted:
+            if name in given or name in missing or name in self.initializers:
+                continue
+            value = self._value(name, "the graph")
+            if isinstance(value, Constant):
+                constants[name] = value.array
+            else:
+                names.append(name)
+        module = self._function(inputs, names) if names else None
+        return Prefix(module, names, constants, [call.proto for call in rest])
+
+    def _inputs(self, shapes: Mapping[str, Sequence[int]]) -> Sequence[Input]:
+        """The inputs, as arguments of the function."""
         inputs = graph_inputs(self.graph, shapes)
         self._check_names([value.name for value in inputs])
         for value in inputs:
@@ -93,15 +162,17 @@ class _Import:
             self.values[value.name] = argument
         if not _reshaped(self.graph, shapes):
             self.stated = {value.name: value.type for value in (*self.graph.value_info, *self.graph.output)}
-        live, self.uses = self._liveness()
-        self._nodes(live)
+        return inputs
+
+    def _function(self, inputs: Sequence[Input], outputs: Sequence[str]) -> ModuleOp:
+        """The module of all that the outputs need."""
         results: list[SSAValue] = []
-        for value in self.graph.output:
-            with foreseen_as_import_error(f"output {quoted(value.name)}"):
-                results.append(self._result(value.name))
+        for name in outputs:
+            with foreseen_as_import_error(f"output {quoted(name)}"):
+                results.append(self._result(name))
         self.builder.block.add_op(ReturnOp(*results))
         _drop_dead(self.builder.block)
-        return self._module([value.name for value in inputs], results)
+        return self._module([value.name for value in inputs], outputs, results)
 
     def _check_names(self, inputs: Sequence[str]) -> None:
         """Raises OnnxImportError where a name is defined twice, or `weights` names no constant."""
@@ -135,10 +206,13 @@ class _Import:
                 uses.update(captured_names(call.proto))
         return live[::-1], uses
 
-    def _nodes(self, calls: Sequence[Call]) -> None:
-        """Translates the nodes. Raises OnnxImportError about all that cannot be imported, not the first one alone."""
+    def _nodes(
+        self, calls: Sequence[Call], unknown: Collection[str] = ()
+    ) -> tuple[list[tuple[Call, OnnxImportError]], set[str]]:
+        """Translates the nodes: all that cannot be imported, not the first one alone, and the values that are missing
+        then, as those that are `unknown`."""
         obstacles: list[tuple[Call, OnnxImportError]] = []
-        missing: set[str] = set()
+        missing = set(unknown)
         for call in calls:
             if not missing.isdisjoint((*call.proto.input, *captured_names(call.proto))):
                 missing.update(filter(None, call.proto.output))
@@ -151,8 +225,7 @@ class _Import:
                     raise
                 obstacles.append((call, error))
                 missing.update(filter(None, call.proto.output))
-        if obstacles:
-            raise obstacles[0][1] if len(obstacles) == 1 else _summary(obstacles)
+        return obstacles, missing
 
     def _node(self, call: Call) -> None:
         proto = call.proto
@@ -251,7 +324,7 @@ class _Import:
             if isinstance(other, UnforeseenError):
                 raise
             why = f"; {node.not_folded}" if node.not_folded and node.not_folded not in str(other) else ""
-            raise OnnxImportError(f"{error}{why}; and as it is: {other}") from error
+            raise OnnxImportError(f"{error}{why}; and as it is: {other}") from other
 
     def _value(self, name: str, title: str) -> Value:
         if name not in self.values:
@@ -282,14 +355,14 @@ class _Import:
         self.builder.location = location(name)
         return value if type == plain else self.builder.emit(ReorderOp(value, plain_format(type.get_shape())))
 
-    def _module(self, inputs: Sequence[str], results: Sequence[SSAValue]) -> ModuleOp:
+    def _module(self, inputs: Sequence[str], outputs: Sequence[str], results: Sequence[SSAValue]) -> ModuleOp:
         block = self.builder.block
         function = FuncOp(
             "main",
             (block.arg_types, [result.type for result in results]),
             Region(block),
             arg_attrs=named(inputs),
-            res_attrs=named([value.name for value in self.graph.output]),
+            res_attrs=named(outputs),
         )
         return ModuleOp([function], {MODEL: header_of(self.model.proto)})
 

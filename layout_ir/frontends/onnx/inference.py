@@ -35,7 +35,8 @@ def output_types(node: Node, captures: Mapping[str, Value], opsets: Mapping[str,
 
     model = _model_of(node, captures, opsets)
     types = _inferred(model)
-    if node.domain and (stand_in := STAND_INS.get(f"{node.domain}.{node.op_type}")) is not None:
+    title = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    if (stand_in := STAND_INS.get(title)) is not None:
         types = {**types, **_stand_in_types(model, stand_in)}
     if node.op_type == "Loop" and not node.domain:
         types = {**types, **_kept_shapes(model, types)}
@@ -251,6 +252,7 @@ def _quantized_gemm(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[on
 _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
 
 STAND_INS: dict[str, StandIn] = {
+    "GlobalLpPool": _as("GlobalAveragePool", 0),  # whose inference ONNX lacks
     "com.microsoft.FusedConv": _as("Conv", 0, 1, attributes=_WINDOW),
     "com.microsoft.FusedGemm": _as("Gemm", 0, 1, attributes=("transA", "transB")),
     "com.microsoft.FusedMatMul": _fused_matmul,

@@ -14,7 +14,7 @@ import numpy as np
 
 from layout_ir.forking import loading
 from layout_ir.frontends.onnx.functions import Call, domain_of, inlined
-from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ def _input(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Input:
     name, kind = value.name, value.type.WhichOneof("value")
     title = quoted(name)
     if kind != "tensor_type":
-        raise OnnxImportError(
+        raise UnknownTypeError(
             f"input {title} is no tensor but {kind or 'of no type'}; only tensors are supported"
         )
     type = value.type.tensor_type

@@ -20,7 +20,13 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
 from layout_ir.frontends.onnx.import_error import UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.translation import Builder, Translate, Translation, normalize_axis
+from layout_ir.frontends.onnx.translation import (
+    Builder,
+    Translate,
+    Translation,
+    normalize_axes,
+    normalize_axis,
+)
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
 
 if TYPE_CHECKING:
@@ -48,6 +54,23 @@ def _normalized(
             f"input and scale have different element types, {dtype_of(x)} and {dtype_of(scale)}, which is not supported"
         )
     return builder.apply(op, *operands, axes=axes, epsilon=node.number("epsilon", epsilon))
+
+
+def _mean_variance_norm(builder: Builder, node: Node) -> Value:
+    """x less its mean, divided by its standard deviation and 1e-9, as ONNX's function for the operator has it."""
+    x = node.input(0)
+    rank = len(shape_of(x))
+    axes = normalize_axes(node.get("axes", (0, 2, 3)), rank)
+
+    def mean(value: Value) -> Value:
+        return builder.apply(nn.ReduceMeanOp, value, axes=axes, keepdims=True)
+
+    middle = mean(x)
+    square = builder.apply(nn.MulOp, middle, middle)
+    variance = builder.apply(nn.SubOp, mean(builder.apply(nn.MulOp, x, x)), square)
+    tiny = Constant(np.array(1e-9, dtype_of(x)), f"{node.output}.epsilon")
+    deviation = builder.apply(nn.AddOp, builder.apply(nn.SqrtOp, variance), tiny)
+    return builder.apply(nn.DivOp, builder.apply(nn.SubOp, x, middle), deviation)
 
 
 def _skip_norm(op: type[nn.LayerNormOp] | type[nn.RmsNormOp]) -> Translate:
@@ -172,6 +195,7 @@ def _per_channel(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | 
 _OPS: dict[str, Translate] = {
     "GroupNormalization": _group_norm,
     "InstanceNormalization": _instance_norm,
+    "MeanVarianceNormalization": _mean_variance_norm,
     "LayerNormalization": _axes_norm(nn.LayerNormOp),
     "RMSNormalization": _axes_norm(nn.RmsNormOp),
     # ONNX Runtime writes it into the standard's domain.

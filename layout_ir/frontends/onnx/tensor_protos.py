@@ -11,7 +11,7 @@ import numpy as np
 
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx.external import read_external
-from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def numpy_type(number: int, title: str) -> np.dtype[Any]:
     try:
         return _numpy_type(number)
     except OnnxImportError as error:
-        raise OnnxImportError(f"{title} has element type {error}") from None
+        raise type(error)(f"{title} has element type {error}") from None
 
 
 @cache
@@ -41,7 +41,7 @@ def _numpy_type(number: int) -> np.dtype[Any]:
         raise OnnxImportError(f"{number}, which onnx {onnx.__version__} does not know")
     word = onnx.TensorProto.DataType.Name(cast(Any, number)).lower()
     if number in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
-        raise OnnxImportError(f"{word}; only numbers are supported")
+        raise UnknownTypeError(f"{word}; only numbers are supported")
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
 
 

@@ -16,7 +16,7 @@ from layout_ir.dialects.layout import AnyAttr
 from layout_ir.dialects.nn.opaque import OpaqueOp
 from layout_ir.dialects.nn.protos import attribute_of
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
 from layout_ir.frontends.onnx.inference import Types, output_types
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.subgraphs import nodes_within
@@ -68,7 +68,7 @@ def _tensor_type(types: Sequence[onnx.TypeProto | None], title: str) -> TensorTy
             continue
         if kind != "tensor_type":
             word = kind.removesuffix("_type")
-            raise OnnxImportError(f"{title} is no tensor but {word}; only tensors are supported")
+            raise UnknownTypeError(f"{title} is no tensor but {word}; only tensors are supported")
         tensor = type.tensor_type
         if not tensor.elem_type:
             continue
@@ -81,7 +81,7 @@ def _tensor_type(types: Sequence[onnx.TypeProto | None], title: str) -> TensorTy
         shape = f" ({shape})" if tensor.HasField("shape") else ""
         problem = problem or f"its shape{shape} is only known at run time"
     problem = problem or "ONNX's shape inference gives no type, and the model says none"
-    raise OnnxImportError(f"{title} has no static type: {problem}")
+    raise UnknownTypeError(f"{title} has no static type: {problem}")
 
 
 def _opsets_of(node: Node, functions: set[str]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 from layout_ir.dialects.layout import attribute_of
 from layout_ir.dialects.nn.tensor_types import ELEMENTS
 from layout_ir.elements.element_types import element_type
-from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.import_error import UnknownTypeError
 from layout_ir.frontends.onnx.tensor_protos import check_shape
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ Value = Constant | SSAValue
 def element_of(dtype: np.dtype[Any], title: str) -> Attribute:
     """The element type in the IR for a NumPy type. Raises OnnxImportError, naming `title`, where there is none."""
     if dtype.name not in _ELEMENTS:
-        raise OnnxImportError(f"{title} has element type {dtype.name}; supported are {', '.join(_ELEMENTS)}")
+        raise UnknownTypeError(f"{title} has element type {dtype.name}; supported are {', '.join(_ELEMENTS)}")
     return _ELEMENTS[dtype.name]
 
 

@@ -53,7 +53,8 @@ def test_every_scalar_op_on_every_element_type(op: Any):
         if op is nn.WhereOp:
             shapes = [(3, 1, 7), shape, (7,)]
         if op is nn.CastOp:
-            cases = [*(target for target in COMPUTED if target != dtype)]
+            others = [target for target in COMPUTED if target != dtype]
+            cases = [str(target) for target in rng.choice(others, 6, replace=False)]
         else:
             cases = [""]
         for target in cases:
@@ -277,10 +278,27 @@ def test_negative_an_index_outside_of_its_dim_is_an_error_and_reads_nothing(axis
         Tensor(x, layout_at_run_time(made.operands[0].type), "f32"),
         Tensor(np.array([0, wrong, 1]), layout_at_run_time(made.operands[1].type), "i64"),
     ]
-    shown = wrong + 4 if wrong < 0 else wrong
-    with pytest.raises(LayoutError, match=f"outside of the dim that it is of: {shown}"):
+    with pytest.raises(LayoutError, match=f"outside of the dim that it is of: {wrong}"):
         run_loop(made, tensors)
 
 
 def test_types_of_the_table_are_those_of_the_loops():
     assert attribute_of("f32") == f32 and attribute_of("i64") == i64
+
+
+# Products -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["i32", "ui32", "i64", "ui64", "f64"])
+def test_products_of_elements_that_the_library_does_not_multiply(dtype: str):
+    rng = np.random.default_rng(len(dtype))
+    for left, right in (
+        ((3, 5), (5, 4)), ((5,), (5,)), ((5,), (2, 5, 4)), ((2, 3, 5), (5,)), ((2, 1, 3, 5), (7, 5, 4)),
+        ((3, 0), (0, 4)),
+    ):  # fmt: skip
+        result = random_format(rng, np.matmul(np.ones(left), np.ones(right)).ndim)
+        formats = [random_format(rng, len(shape), pad="zero") for shape in (left, right)]
+        made = make_op(nn.MatmulOp, [left, right], [dtype] * 2, formats, result)
+        check_op(
+            made, [values_of(rng, shape, dtype) for shape in (left, right)], exact=dtype != "f64", threads=1
+        )

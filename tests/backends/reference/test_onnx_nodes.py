@@ -18,7 +18,7 @@ from layout_ir.api.execute import run
 onnx: Any = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
 # Why a node test of a supported op may be refused. Anything else is a failure.
-REFUSALS = (r"has element type (int16|uint16|uint32|uint64|u?int[24]|float8_\w+|float4_\w+)",)
+REFUSALS = (r"has element type (u?int[24]|float8_\w+|float4_\w+)",)
 
 # With scales that do not divide, ONNX divides by the extent before it is cut off to a whole number; ONNX Runtime and
 # PyTorch divide by the extent that the result has, and so does `nn.resize`.

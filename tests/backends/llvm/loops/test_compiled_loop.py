@@ -57,3 +57,9 @@ def test_an_index_that_was_outside_is_told_once():
     with pytest.raises(LayoutError, match=r"an index of nn\.gather is outside of the dim that it is of: -3"):
         check_indices(arguments, "nn.gather")
     check_indices(arguments)
+
+
+def test_a_place_that_was_made_of_several_indices_is_not_told():
+    arguments = np.array([1, 1, 2**64 - 2**56 + 5], np.uint64)
+    with pytest.raises(LayoutError, match=r"an index of node 'n' is outside of the dim that it is of$"):
+        check_indices(arguments, "node 'n'")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import layout_ir as li
@@ -17,7 +19,15 @@ STEPS, WIDTH, HIDDEN = 5, 4, 6
 
 
 def recurrent(
-    op: str, direction: str, batch: int, used: str, *, bias: bool = True, states: str = "", **attributes: Any
+    op: str,
+    direction: str,
+    batch: int,
+    used: str,
+    *,
+    bias: bool = True,
+    states: str = "",
+    lengths: Sequence[int] = (),
+    **attributes: Any,
 ) -> tuple[Any, dict[str, Any]]:
     """A node whose results `used` (y all steps, h the last one, c the last cell) are added up."""
     from onnx import helper
@@ -31,7 +41,12 @@ def recurrent(
     }
     for number, name in enumerate(states):
         (inputs if number else given)[name] = numbers((count, batch, HIDDEN), 4 + number, -0.5, 0.5)
-    names = ["x", "w", "r", "b" if bias else "", "", *states]
+    if lengths:
+        given["lengths"] = np.array(lengths, np.int32)
+    names = ["x", "w", "r", "b" if bias else "", "lengths" if lengths else "", *states]
+    if "p" in states:
+        given["p"] = np.zeros((count, 3 * HIDDEN), np.float32)
+        inputs.pop("p", None)
     outputs = [f"out_{name}" if name in used else "" for name in ("yhc" if op == "LSTM" else "yh")]
     nodes = [
         helper.make_node(op, names, outputs, hidden_size=HIDDEN, direction=direction, **attributes),
@@ -77,6 +92,20 @@ def test_both_directions_of_a_batch(op: str, states: str, bias: bool):
     made, inputs = recurrent(op, "bidirectional", 3, "y", states=states, bias=bias)
     assert opaque_nodes(made) == [op, op]
     compare(made, inputs)
+
+
+@pytest.mark.parametrize(("op", "states"), [("LSTM", "hcp"), ("GRU", "h"), ("RNN", "")])
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+def test_lengths_of_whole_sequences_and_peepholes_of_zero_change_nothing(
+    op: str, states: str, direction: str
+):
+    made, inputs = recurrent(op, direction, 2, "yh", states=states, lengths=[STEPS, STEPS])
+    compare(made, inputs)
+
+
+def test_negative_shorter_sequences_run_by_the_reference():
+    made, _ = recurrent("LSTM", "forward", 2, "y", lengths=[STEPS, STEPS - 1])
+    assert li.compile(made).fallbacks == {"nn.opaque": 1}
 
 
 @pytest.mark.parametrize(

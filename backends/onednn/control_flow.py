@@ -1,0 +1,386 @@
+"""If, Loop and Scan: their subgraphs as plans of their own, run as often as the node says.
+
+    If       the plan of one branch, which writes the results where they belong
+    Loop     the plan of the body for each trip; what it gives is handed to the next as it is, and each row of a scan
+             output is written at its place in the whole
+    Scan     the same, with a row of each scan input per trip; of another axis than the first, rows are made once
+
+A subgraph becomes a model of its own: its formal inputs and the outer values that it uses are inputs, constants among
+the latter are initializers, so that shapes and axes are known. A value that changes its shape from one trip to the next
+makes another plan of the same subgraph, when that shape comes up for the first time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from layout_ir.backends.onednn.plan_runner import PlanRunner
+from layout_ir.backends.onednn.plan_steps import ControlFlow, ExecutionPlan, RunnablePlan
+from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.errors import LayoutError
+from layout_ir.forking import fork_safe, loading
+
+if TYPE_CHECKING:
+    import onnx
+
+CompileModel = Callable[["onnx.ModelProto"], RunnablePlan]
+"""The plan of a model of static shapes. Raises LayoutError where there is none."""
+
+_KEPT = 16
+"""For how many shapes of its inputs a subgraph stays compiled."""
+
+Type = tuple[str, tuple[int, ...]]
+"""Element type and shape."""
+
+
+def control_flow(op: nn.OpaqueOp, compile_model: CompileModel) -> ControlFlow | None:
+    """What runs an If, Loop or Scan node; None for another one, or a Scan of opset 8, which goes over a batch.
+
+    Raises LayoutError, saying why, where its subgraph cannot be compiled for the shapes that come in.
+    """
+    if op.domain.data or op.title not in _KINDS or (op.title == "Scan" and op.versions.get("", 0) < 9):
+        return None
+    return _KINDS[op.title](op, compile_model)
+
+
+class _Subgraph:
+    """A subgraph of a node, compiled for each shape of its inputs that it meets."""
+
+    def __init__(self, op: nn.OpaqueOp, name: str, compile_model: CompileModel) -> None:
+        with loading:
+            from layout_ir.dialects.nn.protos import proto_of
+            from layout_ir.frontends.onnx.subgraphs import outer_names
+
+        self.title = f"{name} of {op.title}"
+        self._compile = compile_model
+        self._versions = op.versions
+        self._graph = proto_of(name, op.node_attributes.data[name]).g
+        captured = [each.data for each in op.captures.data]
+        values = dict(zip(captured, list(op.operands)[len(op.operands) - len(captured) :], strict=True))
+        used = outer_names(self._graph)
+        constants = {each: elements_of(values[each]) for each in used}
+        self._constants = {
+            each: (found, _type(values[each])) for each, found in constants.items() if found is not None
+        }
+        self._outer = [each for each in used if each not in self._constants]
+        self._captured = [captured.index(each) for each in self._outer]
+        self._captured_types = [_type(values[each]) for each in self._outer]
+        self._runners: OrderedDict[tuple[Type, ...], PlanRunner] = OrderedDict()
+        self._lock = RLock()
+        fork_safe(self._lock)
+
+    @property
+    def plans(self) -> list[ExecutionPlan]:
+        """What was compiled so far."""
+        return [runner.plan for runner in self._runners.values()]
+
+    def runner(self, types: Sequence[Type]) -> PlanRunner:
+        """What runs the subgraph on formal inputs of these types. Raises LayoutError where it cannot be compiled."""
+        key = tuple(types)
+        with self._lock:
+            found = self._runners.get(key)
+            if found is not None:
+                return found
+        with loading, self._lock:  # what compiles imports: a process that forks takes the two in this order
+            found = self._runners.get(key)
+            if found is None:
+                runnable = self._compile(self._model(types))
+                found = self._runners[key] = PlanRunner(runnable.plan, threads=runnable.threads)
+                if len(self._runners) > _KEPT:
+                    self._runners.popitem(last=False)
+            return found
+
+    def captured(self, operands: Sequence[Array]) -> list[Array]:
+        """Those of the captured values of the node that the subgraph takes, behind its formal inputs."""
+        return [operands[k] for k in self._captured]
+
+    def _model(self, types: Sequence[Type]) -> onnx.ModelProto:
+        import onnx
+        import onnx.helper
+
+        graph = onnx.GraphProto()
+        graph.CopyFrom(self._graph)
+        if len(graph.input) != len(types):
+            raise LayoutError(f"{self.title} has {len(graph.input)} inputs, expected {len(types)}")
+        if not all(_states(value, type) for value, type in zip(graph.input, types, strict=True)):
+            # What is said of other values was said for other shapes.
+            del graph.value_info[:]
+            for value in graph.output:
+                value.type.tensor_type.ClearField("shape")
+        names = [value.name for value in graph.input]
+        del graph.input[:]
+        given = zip((*names, *self._outer), (*types, *self._captured_types), strict=True)
+        graph.input.extend(
+            onnx.helper.make_tensor_value_info(name, _number(dtype), shape) for name, (dtype, shape) in given
+        )
+        for name, (array, (dtype, shape)) in self._constants.items():
+            data = np.ascontiguousarray(array).tobytes()
+            graph.initializer.append(
+                onnx.TensorProto(name=name, data_type=_number(dtype), dims=shape, raw_data=data)
+            )
+        imports = [onnx.helper.make_opsetid(*entry) for entry in self._versions.items()]
+        if not any(not entry.domain for entry in imports):
+            imports.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
+        return onnx.helper.make_model(graph, opset_imports=imports)
+
+
+class _Node:
+    """A node with subgraphs: its operands apart, inputs from captured values."""
+
+    SUBGRAPHS: tuple[str, ...] = ("body",)
+
+    def __init__(self, op: nn.OpaqueOp, compile_model: CompileModel) -> None:
+        self.title = op.title
+        self._given = op.given_inputs
+        self._inputs = sum(self._given)
+        self._made = op.given_outputs
+        self._types = [_type(value) for value in op.operands][: self._inputs]
+        self._subgraphs = [_Subgraph(op, name, compile_model) for name in self.SUBGRAPHS]
+
+    @property
+    def plans(self) -> list[ExecutionPlan]:
+        """The plans of the subgraphs, as far as they were compiled."""
+        return [plan for subgraph in self._subgraphs for plan in subgraph.plans]
+
+    def _by_input(self, given: Sequence[Any]) -> list[Any]:
+        """One entry per input of the node, None for one that is left out."""
+        left = iter(given)
+        return [next(left) if there else None for there in self._given]
+
+    def _by_output(self, targets: Sequence[Array]) -> list[Array | None]:
+        """One target per output of the node, None for one that nobody uses."""
+        left = iter(targets)
+        return [next(left) if there else None for there in self._made]
+
+    def _hand_over(self, values: Sequence[Array], targets: Sequence[Array | None]) -> None:
+        """Writes what was carried to the end to the results that it is. Raises LayoutError for another shape."""
+        for number, (value, target) in enumerate(zip(values, targets, strict=False)):
+            if target is None:
+                continue
+            if value.shape != target.shape:
+                raise LayoutError(
+                    f"output {number} of {self.title} is {value.shape} at the end, and the type of its result "
+                    f"{target.shape}"
+                )
+            target[...] = value
+
+    def _row(self, whole: Array, number: int) -> Array:
+        """The memory of a row. Raises LayoutError where there is none."""
+        if number >= len(whole):
+            raise LayoutError(
+                f"{self.title} runs {number + 1} times or more, and the type of its result has {len(whole)} rows"
+            )
+        return whole[number, ...]
+
+
+class _If(_Node):
+    SUBGRAPHS = ("then_branch", "else_branch")
+
+    def __init__(self, op: nn.OpaqueOp, compile_model: CompileModel) -> None:
+        super().__init__(op, compile_model)
+        for branch in self._subgraphs:
+            results = branch.runner(()).plan.results
+            for k, (target, there) in enumerate(zip(results, self._made, strict=False)):
+                if not there:
+                    continue
+                wanted = _type(op.results[sum(self._made[:k])])
+                if (target.dtype, target.layout.shape) != wanted:
+                    raise LayoutError(
+                        f"output {k} of {branch.title} is of another type than that of the node"
+                    )
+
+    def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Runs the branch that the condition chooses."""
+        branch = self._subgraphs[0 if _scalar(operands[0]) else 1]
+        branch.runner(()).on_arrays(
+            branch.captured(operands[self._inputs :]), self._by_output(targets), lends=True
+        )
+
+
+class _Loop(_Node):
+    def __init__(self, op: nn.OpaqueOp, compile_model: CompileModel) -> None:
+        super().__init__(op, compile_model)
+        [self._body] = self._subgraphs
+        carried = self._by_input(self._types)[2:]
+        self._carried = len(carried)
+        if None in carried:
+            raise LayoutError("a Loop carries a value that is left out")
+        self._dtypes = [dtype for dtype, _ in carried]
+        results = self._body.runner(self._formal([shape for _, shape in carried])).plan.results
+        if len(results) < 1 + self._carried:
+            raise LayoutError(
+                f"the body of a Loop has {len(results)} results, and carries {self._carried} values"
+            )
+        self._results = len(results)
+
+    def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Runs the body while the condition holds, as often as the trip count says at most."""
+        captured = self._body.captured(operands[self._inputs :])
+        trips, condition, *carried = self._by_input(operands[: self._inputs])
+        outputs = self._by_output(targets)
+        scans = [*outputs[self._carried :], *[None] * (self._results - 1 - len(outputs))]
+        most = None if trips is None else int(_scalar(trips))
+        going = condition is None or bool(_scalar(condition))
+        runner, shapes, trip = None, list[tuple[int, ...]](), 0
+        unwritten = [None] * (1 + self._carried)
+        while going and (most is None or trip < most):
+            now = [value.shape for value in carried]
+            if runner is None or now != shapes:
+                shapes, runner = now, self._body.runner(self._formal(now))
+            rows = [None if scan is None else self._row(scan, trip) for scan in scans]
+            formal = [np.array(trip, np.int64), np.array(going), *carried]
+            found = runner.on_arrays([*formal, *captured], [*unwritten, *rows], lends=True)
+            going, carried = bool(_scalar(found[0])), found[1 : 1 + self._carried]
+            trip += 1
+        self._hand_over(carried, outputs)
+        for number, scan in enumerate(scans):
+            if scan is not None and scan.shape[0] != trip:
+                raise LayoutError(
+                    f"output {self._carried + number} of {self.title} has {trip} rows at the end, and the type of its "
+                    f"result {scan.shape[0]}"
+                )
+
+    def _formal(self, shapes: Sequence[tuple[int, ...]]) -> list[Type]:
+        carried = zip(self._dtypes, shapes, strict=True)
+        return [("i64", ()), ("i1", ()), *carried]
+
+
+class _Scan(_Node):
+    def __init__(self, op: nn.OpaqueOp, compile_model: CompileModel) -> None:
+        super().__init__(op, compile_model)
+        [self._body] = self._subgraphs
+        scanned = int(op.node_attribute("num_scan_inputs"))
+        self._states = self._inputs - scanned
+        if not all(self._given) or self._states < 0:
+            raise LayoutError("a Scan lacks inputs")
+        states, scans = self._types[: self._states], self._types[self._states :]
+        self._axes = _per_scan(op, "scan_input_axes", scanned)
+        self._backwards = _per_scan(op, "scan_input_directions", scanned)
+        for (_, shape), axis in zip(scans, self._axes, strict=True):
+            if not -len(shape) <= axis < len(shape):
+                raise LayoutError(f"a Scan goes over axis {axis} of a tensor with {len(shape)} dims")
+        counts = {shape[axis] for (_, shape), axis in zip(scans, self._axes, strict=True)}
+        if len(counts) != 1:
+            raise LayoutError(f"the inputs that a Scan goes over have {sorted(counts)} rows")
+        [self._trips] = counts
+        rows = [
+            (dtype, _without(shape, axis)) for (dtype, shape), axis in zip(scans, self._axes, strict=True)
+        ]
+        self._runner = self._body.runner([*states, *rows])
+        results = self._runner.plan.results
+        self._results = len(results)
+        for number, (place, (dtype, shape)) in enumerate(zip(results, states, strict=False)):
+            if (place.dtype, place.layout.shape) != (dtype, shape):
+                raise LayoutError(f"state {number} of a Scan changes its type")
+        made = self._results - self._states
+        self._out_axes = _per_scan(op, "scan_output_axes", made)
+        self._out_backwards = _per_scan(op, "scan_output_directions", made)
+
+    def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Runs the body on each row."""
+        captured, states = self._body.captured(operands[self._inputs :]), list(operands[: self._states])
+        given = operands[self._states : self._inputs]
+        scanned = [
+            np.ascontiguousarray(np.moveaxis(array, axis, 0))
+            for array, axis in zip(given, self._axes, strict=True)
+        ]
+        outputs = self._by_output(targets)
+        scans = [*outputs[self._states :], *[None] * (self._results - len(outputs))]
+        stacked = [
+            None if scan is None else _with_rows_first(scan, axis)
+            for scan, axis in zip(scans, self._out_axes, strict=True)
+        ]
+        last = self._trips - 1
+        for trip in range(self._trips):
+            formal = [
+                array[last - trip if backwards else trip, ...]
+                for array, backwards in zip(scanned, self._backwards, strict=True)
+            ]
+            rows = [
+                None if scan is None else self._row(scan, last - trip if backwards else trip)
+                for scan, backwards in zip(stacked, self._out_backwards, strict=True)
+            ]
+            found = self._runner.on_arrays(
+                [*states, *formal, *captured], [*[None] * self._states, *rows], lends=True
+            )
+            states = found[: self._states]
+        self._hand_over(states, outputs)
+        for scan, rows, axis in zip(scans, stacked, self._out_axes, strict=True):
+            if scan is not None and rows is not None and rows is not scan:
+                scan[...] = np.moveaxis(rows, 0, axis)
+
+
+_KINDS: dict[str, Callable[[nn.OpaqueOp, CompileModel], ControlFlow]] = {
+    "If": _If,
+    "Loop": _Loop,
+    "Scan": _Scan,
+}
+
+
+# Types ----------------------------------------------------------------------------------------------------------------
+
+
+def _type(value: SSAValue) -> Type:
+    return dtype_of(value.type), shape_of(value)
+
+
+def _number(dtype: str) -> int:
+    """How ONNX numbers an element type."""
+    import onnx
+    import onnx.helper
+
+    return (
+        onnx.TensorProto.BFLOAT16 if dtype == "bf16" else onnx.helper.np_dtype_to_tensor_dtype(storage(dtype))
+    )
+
+
+def _states(value: onnx.ValueInfoProto, type: Type) -> bool:
+    """Whether what a subgraph says of the shape of an input holds for `type`: it may say nothing."""
+    stated = value.type.tensor_type
+    if not stated.HasField("shape"):
+        return True
+    dims = stated.shape.dim
+    return len(dims) == len(type[1]) and all(
+        not dim.HasField("dim_value") or dim.dim_value == extent
+        for dim, extent in zip(dims, type[1], strict=True)
+    )
+
+
+def _per_scan(op: nn.OpaqueOp, name: str, count: int) -> tuple[int, ...]:
+    """A list with an entry per scan input or output, all 0 where it is left out."""
+    found = op.node_attribute(name) or (0,) * count
+    if len(found) != count:
+        raise LayoutError(f"{name} = {list(found)} of a Scan has {len(found)} entries, expected {count}")
+    return tuple(map(int, found))
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    axis %= len(shape)
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+# Arrays ---------------------------------------------------------------------------------------------------------------
+
+
+def _scalar(array: Array) -> Any:
+    """The only element. Raises LayoutError where there are others."""
+    if array.size != 1:
+        raise LayoutError(f"a condition or trip count has {array.size} elements, expected one")
+    return array.reshape(-1)[0]
+
+
+def _with_rows_first(scan: Array, axis: int) -> Array:
+    """What has a row in front per index of an axis: the array itself, or memory for rows that are moved there later."""
+    if axis % scan.ndim == 0:
+        return scan
+    return np.empty(np.moveaxis(scan, axis, 0).shape, scan.dtype)

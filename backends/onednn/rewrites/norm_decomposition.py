@@ -1,0 +1,81 @@
+"""Nodes that take norms, as powers, sums and roots: LpNormalization, LpPool, GlobalLpPool.
+
+The norm of order p of some numbers is the root of order p of the sum of their magnitudes to that power. Sums of windows
+are averages times the number of elements of a window, pads counted: they are zeros.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.dialects.nn.windows import same_pads
+
+
+def normalized_by_norm(node: OpaqueNode) -> SSAValue:
+    """Rows divided by their norms of order 1 or 2; 0 where the norm is."""
+    x = node.input(0)
+    axis, order = node.attribute("axis", -1) % max(len(shape_of(x)), 1), node.attribute("p", 2)
+    if not shape_of(x) or order not in (1, 2):
+        raise Unsupported
+    norm = node.apply(nn.ReduceL1Op if order == 1 else nn.ReduceL2Op, x, axes=(axis,), keepdims=True)
+    zero = node.constant(np.zeros(()), dtype_of(x.type))
+    one = node.constant(np.ones(()), dtype_of(x.type))
+    divisor = node.apply(nn.WhereOp, node.apply(nn.EqualOp, norm, zero), one, norm)
+    return node.apply(nn.DivOp, x, divisor)
+
+
+def pooled_by_norm(node: OpaqueNode) -> SSAValue:
+    """The norm of each window."""
+    x = node.input(0)
+    order, kernel = node.attribute("p", 2), node.attribute("kernel_shape")
+    if node.attribute("ceil_mode", 0) or kernel is None or len(kernel) != len(shape_of(x)) - 2:
+        raise Unsupported  # with it, the last window may have fewer elements
+    ones = (1,) * len(kernel)
+    strides, dilations = node.attribute("strides", ones), node.attribute("dilations", ones)
+    pads, automatic = node.attribute("pads", (0, 0) * len(kernel)), node.attribute("auto_pad", "NOTSET")
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        upper = automatic == "SAME_UPPER"
+        pads = same_pads(shape_of(x)[2:], kernel, strides, dilations, upper=upper)
+    elif automatic == "VALID":
+        pads = (0, 0) * len(kernel)
+    averages = node.apply(
+        nn.AvgPoolOp, _powers(node, x, order), kernel=kernel, strides=strides, pads=pads, dilations=dilations,
+        count_include_pad=True,
+    )  # fmt: skip
+    count = node.constant(np.array(prod(kernel)), dtype_of(x.type))
+    return _root(node, node.apply(nn.MulOp, averages, count), order)
+
+
+def pooled_globally_by_norm(node: OpaqueNode) -> SSAValue:
+    """The norm of each channel."""
+    x, order = node.input(0), node.attribute("p", 2)
+    axes = tuple(range(2, len(shape_of(x))))
+    if not axes:
+        raise Unsupported
+    return _root(node, node.apply(nn.ReduceSumOp, _powers(node, x, order), axes=axes, keepdims=True), order)
+
+
+def _powers(node: OpaqueNode, x: SSAValue, order: int) -> SSAValue:
+    if order < 1 or dtype_of(x.type) not in ("f32", "f16", "bf16"):
+        raise Unsupported
+    if order == 2:
+        return node.apply(nn.MulOp, x, x)
+    size = node.apply(nn.AbsOp, x)
+    if order == 1:
+        return size
+    return node.apply(nn.PowOp, size, node.constant(np.array(order), dtype_of(x.type)))
+
+
+def _root(node: OpaqueNode, x: SSAValue, order: int) -> SSAValue:
+    if order == 1:
+        return x
+    if order == 2:
+        return node.apply(nn.SqrtOp, x)
+    return node.apply(nn.PowOp, x, node.constant(np.array(1 / order), dtype_of(x.type)))

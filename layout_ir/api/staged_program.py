@@ -1,0 +1,351 @@
+"""A model whose shapes depend on numbers, compiled part by part while it runs.
+
+What an importer can give types is a program; the first nodes that it cannot (a NonZero, a Reshape to a shape that is
+computed) end a part. When the part has run, their operands are known. Those that say what a node does, as the shape of
+a Reshape, become constants of the next part, which is compiled for their values; a node whose result depends on its
+data is evaluated by the reference. Then the rest of the model is the next part, for the shapes that came out.
+
+    nodes -> | part for these shapes and values |-> values -> | next part for those that came |-> ...
+
+Each part is kept for the shapes and values that it was compiled for, so that a call whose numbers lead to known shapes
+compiles nothing. Values that are no tensors of our element types (sequences, texts, floats of 8 bits) go from node to
+node by the reference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from layout_ir.api.call_inputs import Inputs, in_order, stored
+from layout_ir.backends.onednn.plan_runner import PlanRunner
+from layout_ir.backends.onednn.plan_steps import RunnablePlan
+from layout_ir.backends.reference.node_evaluation import NodeEvaluation
+from layout_ir.elements.element_types import ELEMENT_TYPES
+from layout_ir.elements.numpy_types import Array
+from layout_ir.errors import LayoutError
+from layout_ir.forking import fork_safe, loading
+
+if TYPE_CHECKING:
+    import onnx
+    from xdsl.dialects.builtin import ModuleOp
+
+    from layout_ir.frontends.onnx.model import Source
+
+    Compile = Callable[[ModuleOp], RunnablePlan]
+
+_KEPT = 16
+"""For how many shapes and values of its inputs a part stays compiled."""
+
+_MOST_ELEMENTS = 64
+"""Elements of a parameter at most: shapes, axes, counts."""
+
+_PARAMETERS = frozenset(
+    """
+    K M axes axis block_shape cond constant_value delta depth dft_length ends fft_length frame_length frame_step
+    image_shape k limit output_shape pads repeats roi scales shape size sizes split start starts steps
+    """.split()  # noqa: SIM905
+)
+"""Inputs that say what a node does, as the schemas of ONNX name them."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What a part is for some shapes and values: a program, nodes by the reference, and what follows."""
+
+    names: Sequence[str]
+    runnable: RunnablePlan | None
+    runner: PlanRunner | None
+    constants: Mapping[str, Any]
+    evaluated: Sequence[NodeEvaluation]
+    following: _Stage | None
+
+
+@dataclass(eq=False)
+class _Stage:
+    """The nodes that are left at some point, with the constants that they use."""
+
+    nodes: Sequence[onnx.NodeProto]
+    constants: Mapping[str, Any]
+    inputs: Sequence[str]
+    """Values that are known when the stage begins, and used by its nodes."""
+    parameters: set[str] = field(default_factory=set[str])
+    """Inputs that are constants of the parts."""
+    parts: OrderedDict[Any, _Part] = field(default_factory=OrderedDict[Any, _Part])
+
+
+class StagedProgram:
+    """A model of which parts are compiled when they are reached, for shapes of its inputs that are given."""
+
+    def __init__(
+        self,
+        source: Source,
+        shapes: Mapping[str, Sequence[int]] | None,
+        compile_module: Compile,
+        threads: int,
+    ) -> None:
+        """Raises LayoutError where the model cannot be imported for other reasons than types that are not known."""
+        with loading:
+            from layout_ir.frontends.onnx.model import load
+            from layout_ir.frontends.onnx.tensor_protos import array_of
+
+        model = load(source)
+        graph = model.graph
+        self._compile = compile_module
+        self._shapes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        versions = {entry.domain: entry.version for entry in model.proto.opset_import}
+        if any({d: call.opsets[d] for d in versions if d in call.opsets} != versions for call in model.calls):
+            raise LayoutError(
+                "shapes of the model depend on numbers, and a function of it uses other versions of operators than the "
+                "model itself"
+            )
+        self._versions = versions
+        self._stated = {value.name: value for value in (*graph.value_info, *graph.output)}
+        constants: dict[str, Any] = {
+            tensor.name: _texts(tensor)
+            if tensor.data_type == _STRING
+            else array_of(tensor, model.folder, f"initializer '{tensor.name}'")
+            for tensor in graph.initializer
+        }
+        self.threads = threads
+        self.input_names = [value.name for value in graph.input if value.name not in constants]
+        self.result_names = [value.name for value in graph.output]
+        self._declared = {value.name: value for value in graph.input if value.name not in constants}
+        nodes = [call.proto for call in model.calls]
+        self._first = _Stage(nodes, constants, self.input_names)
+        self._lock = RLock()
+        fork_safe(self._lock)
+
+    # Running ----------------------------------------------------------------------------------------------------
+
+    def __call__(self, inputs: Inputs) -> list[Any]:
+        """The outputs: arrays, or what the reference makes of other values."""
+        given = in_order(self.input_names, "the model", inputs)
+        known: dict[str, Any] = {
+            name: self._input(name, value) for name, value in zip(self.input_names, given, strict=True)
+        }
+        stage: _Stage | None = self._first
+        while stage is not None:
+            part = self._part(stage, known)
+            known |= part.constants
+            if part.runner is not None and part.runnable is not None:
+                places = part.runner.plan.inputs
+                tensors = [
+                    stored(name, known[name], place.layout, place.dtype)
+                    for name, place in zip(part.runnable.input_names, places, strict=True)
+                ]
+                found = part.runner(tensors)
+                for name, array, place in zip(part.names, found, part.runner.plan.results, strict=True):
+                    known[name] = array.view(_bf16()) if place.dtype == "bf16" else array
+            for node in part.evaluated:
+                found = node({**stage.constants, **known})
+                known |= zip(node.outputs, found, strict=True)
+            stage = part.following
+        found = {**self._first.constants, **known}
+        return [_stored_form(found[name]) for name in self.result_names]
+
+    def _input(self, name: str, value: Any) -> Any:
+        """An input as the model declares it. Raises LayoutError where it is another."""
+        with loading:
+            from layout_ir.frontends.onnx.tensor_protos import numpy_type
+
+        type = self._declared[name].type
+        if type.WhichOneof("value") != "tensor_type":
+            return value
+        array = np.asarray(value)
+        if type.tensor_type.elem_type == _STRING:
+            return array.astype(object)
+        dtype = numpy_type(type.tensor_type.elem_type, f"input '{name}'")
+        if dtype.name == "bfloat16" and array.dtype == np.uint16:
+            array = array.view(dtype)
+        wanted = self._shapes.get(name, array.shape)
+        if array.dtype != dtype or array.shape != tuple(wanted):
+            raise LayoutError(
+                f"input '{name}' is {dtype} of shape {tuple(wanted)}, the array given is {array.dtype} of {array.shape}"
+            )
+        return array
+
+    # Parts ------------------------------------------------------------------------------------------------------
+
+    def _part(self, stage: _Stage, known: Mapping[str, Any]) -> _Part:
+        with loading, self._lock:  # what compiles imports: a process that forks takes the two in this order
+            while True:
+                key = tuple(_key(known[name], is_value=name in stage.parameters) for name in stage.inputs)
+                found = stage.parts.get(key)
+                if found is not None:
+                    stage.parts.move_to_end(key)
+                    return found
+                made = self._new_part(stage, known)
+                if made is not None:
+                    stage.parts[key] = made
+                    if len(stage.parts) > _KEPT:
+                        stage.parts.popitem(last=False)
+                    return made
+
+    def _new_part(self, stage: _Stage, known: Mapping[str, Any]) -> _Part | None:
+        """The part for these values; None where more of them are to be parameters first."""
+        from layout_ir.frontends.onnx.importer import import_prefix
+        from layout_ir.frontends.onnx.model import load
+        from layout_ir.frontends.onnx.subgraphs import captured_names
+
+        tensors = [name for name in stage.inputs if _is_tensor(known[name]) and name not in stage.parameters]
+        unknown = [name for name in stage.inputs if not _is_tensor(known[name])]
+        model = self._model(stage, known, tensors, unknown)
+        prefix = import_prefix(
+            load(model),
+            shapes={name: known[name].shape for name in tensors},
+            unknown=unknown,
+            keep_quantized=True,
+        )
+        there = {*stage.inputs, *stage.constants, *prefix.constants}
+        ready = [
+            node
+            for node in prefix.rest
+            if all(name in there for name in (*node.input, *captured_names(node)) if name)
+        ]
+        more = {name for node in ready for name in self._parameters_of(node) if name in tensors}
+        more = {name for name in more if known[name].size <= _MOST_ELEMENTS}
+        if more:
+            stage.parameters |= more
+            return None
+        if prefix.rest and not ready and prefix.module is None:
+            raise LayoutError(
+                f"nothing gives the inputs of {prefix.rest[0].op_type} ({prefix.rest[0].output[0]})"
+            )
+        runnable = None if prefix.module is None else self._compile(prefix.module)
+        evaluated = [NodeEvaluation(node, self._versions) for node in ready]
+        done = {id(node) for node in ready}
+        left = [node for node in prefix.rest if id(node) not in done]
+        following = None
+        if left:
+            used = dict.fromkeys(
+                name for node in left for name in (*node.input, *captured_names(node)) if name
+            )
+            constants = {**stage.constants, **prefix.constants}
+            given = {*stage.inputs, *prefix.names, *(name for node in evaluated for name in node.outputs)}
+            following = _Stage(
+                left,
+                {name: constants[name] for name in used if name in constants},
+                [name for name in used if name in given],
+            )
+        return _Part(
+            prefix.names,
+            runnable,
+            None if runnable is None else PlanRunner(runnable.plan, threads=runnable.threads),
+            prefix.constants,
+            evaluated,
+            following,
+        )
+
+    def _model(
+        self, stage: _Stage, known: Mapping[str, Any], tensors: Sequence[str], unknown: Sequence[str]
+    ) -> onnx.ModelProto:
+        """The nodes of a stage as a model of those outputs that they give, or need no more than the stage has."""
+        import onnx
+        import onnx.helper
+        import onnx.numpy_helper
+
+        made = {name for node in stage.nodes for name in node.output}
+        outputs = [name for name in self.result_names if name in made]
+        graph = onnx.GraphProto(name="part", node=stage.nodes)
+        for name in tensors:
+            number = onnx.helper.np_dtype_to_tensor_dtype(known[name].dtype)
+            graph.input.append(onnx.helper.make_tensor_value_info(name, number, known[name].shape))
+        constants = {
+            **stage.constants,
+            **{name: known[name] for name in stage.inputs if name in stage.parameters},
+        }
+        graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items())
+        graph.output.extend(self._stated[name] for name in outputs)
+        graph.value_info.extend(
+            value for name, value in self._stated.items() if name in made and name not in outputs
+        )
+        imports = [onnx.helper.make_opsetid(*entry) for entry in self._versions.items()]
+        return onnx.helper.make_model(graph, opset_imports=imports)
+
+    def _parameters_of(self, node: onnx.NodeProto) -> Iterator[str]:
+        """The inputs of a node that say what it does."""
+        import onnx.defs
+
+        if node.op_type in ("ConstantOfShape", "If") and not node.domain:
+            yield node.input[0]
+            return
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self._versions.get(node.domain, 1), node.domain)
+        except onnx.defs.SchemaError:
+            return
+        for formal, name in zip(schema.inputs, node.input, strict=False):
+            if name and formal.name in _PARAMETERS:
+                yield name
+
+    # What it is, for people -------------------------------------------------------------------------------------
+
+    def parts(self) -> Iterator[RunnablePlan]:
+        """The programs of the parts that were compiled so far."""
+        for part in self._all_parts():
+            if part.runnable is not None:
+                yield part.runnable
+
+    def evaluated(self) -> Counter[str]:
+        """The operators of nodes that the reference evaluates between them, as far as they are known."""
+        return Counter(node.node.op_type for part in self._all_parts() for node in part.evaluated)
+
+    def _all_parts(self) -> Iterator[_Part]:
+        left = [self._first]
+        while left:
+            stage = left.pop()
+            for part in stage.parts.values():
+                yield part
+                if part.following is not None:
+                    left.append(part.following)
+
+
+_OURS = {known.array_name for known in ELEMENT_TYPES if not (known.is_packed or known.is_narrow_float)}
+
+
+_STRING = 8
+"""How ONNX numbers texts among element types."""
+
+
+def _texts(tensor: onnx.TensorProto) -> Array:
+    """The texts of a tensor."""
+    import onnx.numpy_helper
+
+    return onnx.numpy_helper.to_array(tensor)
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of an element type that programs compute with."""
+    return isinstance(value, np.ndarray) and _name(value) in _OURS
+
+
+def _name(array: Any) -> str:
+    """The name of the element type."""
+    return array.dtype.name
+
+
+def _key(value: Any, *, is_value: bool) -> Any:
+    """What a part is compiled for of a value: its type, and of a parameter the value."""
+    if not _is_tensor(value):
+        return None
+    array: Array = value
+    return array.dtype.name, array.shape, array.tobytes() if is_value else None
+
+
+def _bf16() -> np.dtype[Any]:
+    import onnx
+    import onnx.helper
+
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16))
+
+
+def _stored_form(value: Any) -> Any:
+    """An output as executables give it: bf16 as its bits."""
+    tensor: Any = value
+    is_bf16 = isinstance(value, np.ndarray) and _name(tensor) == "bfloat16"
+    return tensor.view(np.uint16) if is_bf16 else tensor
