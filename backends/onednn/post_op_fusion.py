@@ -25,9 +25,9 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.onednn import integer_primitives, recurrent_primitives
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.op_loops import OpLoop
+from layout_ir.backends.onednn.op_primitives import integer_primitives, recurrent_primitives
 from layout_ir.backends.onednn.op_primitives.candidates import candidates
 from layout_ir.backends.onednn.op_primitives.elementwise_functions import BINARY, COMMUTATIVE, function_of
 from layout_ir.backends.onednn.op_primitives.primitive_operands import (

@@ -126,8 +126,8 @@ def compile(
     Layouts that are open are chosen for `target`, a Target or the name of one. `threads` is on how many threads a call
     runs. `shapes` are those of the model's inputs, as `from_onnx` takes them; without them, a model with symbolic sizes
     is compiled for each size that it is called with, and one whose shapes depend on numbers part by part, when they are
-    known. `fuse` lets elementwise ops join the op before them. With
-    `checked`, memory holds NaN before each call, and a call that writes outside of its memory raises LayoutError.
+    known. `fuse` lets elementwise ops join the op before them. With `checked`, memory holds NaN before each call, and a
+    call that writes outside of its memory raises LayoutError.
 
     With `measure` ("deciding" or "all"), layouts are chosen by prices that are measured first, on these threads and for
     `measure_seconds` at most, as `layout_ir.optimize` does. With `tune`, the network is compiled with all convolutions
@@ -177,7 +177,8 @@ def _imported(settings: _Settings, model: Source, shapes: Mapping[str, Sequence[
             if not is_unknown_type(error):
                 raise
             # Whose types are known when the numbers are that they depend on.
-            return StagedProgram(model, shapes, partial(settings.runnable, entry="main"), settings.threads)
+            compile_part = partial(settings.runnable, entry="main")
+            return StagedProgram(model, shapes, compile_part, settings.threads, checked=settings.checked)
         return settings.program(module, "main")
 
 

@@ -88,8 +88,13 @@ class StagedProgram:
         shapes: Mapping[str, Sequence[int]] | None,
         compile_module: Compile,
         threads: int,
+        *,
+        checked: bool = False,
     ) -> None:
-        """Raises LayoutError where the model cannot be imported for other reasons than types that are not known."""
+        """`checked` is that of `PlanRunner`.
+
+        Raises LayoutError where the model cannot be imported for other reasons than types that are not known.
+        """
         with loading:
             from layout_ir.frontends.onnx.model import load
             from layout_ir.frontends.onnx.tensor_protos import array_of
@@ -113,6 +118,7 @@ class StagedProgram:
             for tensor in graph.initializer
         }
         self.threads = threads
+        self._checked = checked
         self.input_names = [value.name for value in graph.input if value.name not in constants]
         self.result_names = [value.name for value in graph.output]
         self._declared = {value.name: value for value in graph.input if value.name not in constants}
@@ -236,7 +242,9 @@ class StagedProgram:
         return _Part(
             prefix.names,
             runnable,
-            None if runnable is None else PlanRunner(runnable.plan, threads=runnable.threads),
+            None
+            if runnable is None
+            else PlanRunner(runnable.plan, threads=runnable.threads, checked=self._checked),
             prefix.constants,
             evaluated,
             following,

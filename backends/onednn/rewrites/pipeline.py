@@ -9,8 +9,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from layout_ir.backends.onednn.integer_primitives import state_integer_options
 from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.op_primitives.integer_primitives import state_integer_options
 from layout_ir.backends.onednn.rewrites.channel_multipliers import split_channel_multipliers
 from layout_ir.backends.onednn.rewrites.chosen_layouts import move_ops_without_kernels
 from layout_ir.backends.onednn.rewrites.convolution_windows import shrink_windows
