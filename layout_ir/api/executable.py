@@ -208,6 +208,14 @@ class Executable:
         write_result(file_of(self._single(self._static).runnable), path)
 
     @property
+    def is_in_parts(self) -> bool:
+        """Whether the model is compiled part by part while it runs, so that it has no one `plan`, `profile` or file.
+
+        Raises LayoutError before the first call of a model with open sizes.
+        """
+        return isinstance(self._latest(), StagedProgram)
+
+    @property
     def output_names(self) -> list[str]:
         """The names of the outputs. Raises LayoutError before the first call of a model with open sizes."""
         return list(self._latest().result_names)

@@ -65,6 +65,39 @@ def test_a_model_runs_in_all_three(model: str, capsys: pytest.CaptureFixture[str
     assert {"nn.conv", "nn.relu"} <= {op for step in found["profile"] for op in step["ops"]}
 
 
+@pytest.fixture
+def numbers_that_are_not_zero(tmp_path: Path) -> str:
+    """A model whose output has as many rows as its input has positive numbers."""
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("NonZero", ["r"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", floats, [3, 5])], [onnx.ValueInfoProto(name="y")]
+    )
+    path = tmp_path / "parts.onnx"
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    path.write_bytes(made.SerializeToString())
+    return str(path)
+
+
+@needs_library
+def test_a_model_that_is_compiled_in_parts_runs_beside_onnx_runtime(
+    numbers_that_are_not_zero: str, capsys: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("onnxruntime")
+    assert run(numbers_that_are_not_zero, "--with", "onednn,onnxruntime", "--json") == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert found["agree"] and found["profile"] == [] and found["fallbacks"] == {"NonZero": 1}
+
+
+@needs_library
+def test_negative_the_reference_runs_no_model_in_parts(
+    numbers_that_are_not_zero: str, capsys: pytest.CaptureFixture[str]
+):
+    assert run(numbers_that_are_not_zero, "--with", "onednn,reference") == 1
+    assert "NonZero" in capsys.readouterr().err
+
+
 @needs_library
 def test_inputs_come_from_a_file(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "inputs.npz"

@@ -115,17 +115,17 @@ def _compared(args: argparse.Namespace) -> _Found:
     from layout_ir.backends.llvm.runtime.timing import LEAST_SAMPLES, Limits, race
     from layout_ir.tools.output_agreement import agreements
 
-    module, feeds, path = _program(args)
+    program, feeds, path = _program(args)
     calls: dict[str, Callable[[], Mapping[str, Any]]] = {}
     executable: Executable | None = None
     for name in args.runtime:
         if name == "onednn":
-            executable = _executable(args, module)
+            executable = _executable(args, program, feeds)
             calls[name] = _named(executable, feeds)
         elif name == "onnxruntime":
             calls[name] = _session(args, path, feeds)
         else:
-            calls[name] = _reference(module, feeds)
+            calls[name] = _reference(program, feeds)
     results = {name: call() for name, call in calls.items()}
     last = args.runtime[-1]
     outputs = {name: agreements(results[last], results[name]) for name in args.runtime if name != last}
@@ -137,12 +137,13 @@ def _compared(args: argparse.Namespace) -> _Found:
     times = race(
         calls, lambda _: 1.0, Limits(seconds=seconds, precision=0.0, fewest=LEAST_SAMPLES, most=_ROUNDS)
     )
-    profile = [] if executable is None else executable.profile(feeds, calls=_PROFILED)
+    has_profile = executable is not None and not executable.is_in_parts
+    profile = executable.profile(feeds, calls=_PROFILED) if executable is not None and has_profile else []
     return _Found(outputs, unoptimized, times, executable, profile)
 
 
-def _program(args: argparse.Namespace) -> tuple[ModuleOp, dict[str, NDArray[Any]], str]:
-    """The program, inputs for it by name, and the file."""
+def _program(args: argparse.Namespace) -> tuple[ModuleOp | str, dict[str, NDArray[Any]], str]:
+    """The program, inputs for it by name, and the file; the file itself for a model that is compiled in parts."""
     from layout_ir.api.program_arguments import entry_point, input_names
     from layout_ir.tools.array_archive import read_arrays
     from layout_ir.tools.program import input_shapes, is_model, load_program, shipped_network
@@ -157,6 +158,7 @@ def _program(args: argparse.Namespace) -> tuple[ModuleOp, dict[str, NDArray[Any]
         return module, dict(zip(names, random_inputs(function, args.seed), strict=True)), args.model
     from layout_ir.backends.onnxruntime.runtime_inputs import checked_inputs, random_model_inputs
     from layout_ir.frontends.onnx import from_onnx
+    from layout_ir.frontends.onnx.import_error import OnnxImportError, is_unknown_type
     from layout_ir.frontends.onnx.model import read_model
 
     path = shipped_network(args.model) if args.model.startswith("onnx:") else args.model
@@ -166,10 +168,17 @@ def _program(args: argparse.Namespace) -> tuple[ModuleOp, dict[str, NDArray[Any]
     else:
         feeds = random_model_inputs(model, input_shapes(args.shapes or ()), args.seed)
     shapes = {name: array.shape for name, array in feeds.items()}
-    return from_onnx(path, shapes=shapes, keep_quantized=True), feeds, path
+    try:
+        return from_onnx(path, shapes=shapes, keep_quantized=True), feeds, path
+    except OnnxImportError as error:
+        if not is_unknown_type(error) or "reference" in args.runtime or args.costs or args.measure != "off":
+            raise
+        return path, feeds, path
 
 
-def _executable(args: argparse.Namespace, module: ModuleOp) -> Executable:
+def _executable(
+    args: argparse.Namespace, program: ModuleOp | str, feeds: Mapping[str, NDArray[Any]]
+) -> Executable:
     from layout_ir.api.compiling import compile
     from layout_ir.api.measured_selection import MEASURE_SECONDS
     from layout_ir.backends.llvm.runtime.thread_pool import cpus
@@ -177,12 +186,17 @@ def _executable(args: argparse.Namespace, module: ModuleOp) -> Executable:
 
     args.target = args.target or "onednn"
     args.threads = args.threads or cpus()
-    costs = costs_for(module, args)
-    if costs is not None:
-        module = module.clone()
-        optimize(module, args.target, costs=costs)
     seconds = MEASURE_SECONDS if args.measure_seconds is None else args.measure_seconds
-    return compile(module, args.target, threads=args.threads, tune=args.tune, measure_seconds=seconds)
+    if isinstance(program, str):
+        shapes = {name: array.shape for name, array in feeds.items()}
+        executable = compile(program, args.target, threads=args.threads, shapes=shapes)
+        executable(feeds)  # its parts are compiled as they are reached
+        return executable
+    costs = costs_for(program, args)
+    if costs is not None:
+        program = program.clone()
+        optimize(program, args.target, costs=costs)
+    return compile(program, args.target, threads=args.threads, tune=args.tune, measure_seconds=seconds)
 
 
 def _named(executable: Executable, feeds: dict[str, NDArray[Any]]) -> Callable[[], Mapping[str, Any]]:
@@ -200,13 +214,14 @@ def _session(
     return lambda: session.outputs_of(feeds)
 
 
-def _reference(module: ModuleOp, feeds: dict[str, NDArray[Any]]) -> Callable[[], Mapping[str, Any]]:
+def _reference(program: ModuleOp | str, feeds: dict[str, NDArray[Any]]) -> Callable[[], Mapping[str, Any]]:
     from layout_ir.api.execute import run as execute
     from layout_ir.api.program_arguments import entry_point, result_names
 
-    names = result_names(entry_point(module, "main"))
+    assert not isinstance(program, str)
+    names = result_names(entry_point(program, "main"))
     constants: dict[Any, Any] = {}
-    return lambda: dict(zip(names, execute(module, feeds, constants=constants), strict=True))
+    return lambda: dict(zip(names, execute(program, feeds, constants=constants), strict=True))
 
 
 def _lines(args: argparse.Namespace, found: _Found) -> list[str]:
