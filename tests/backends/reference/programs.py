@@ -32,8 +32,8 @@ Array = NDArray[Any]
 
 ELEMENTS: dict[str, Attribute] = {
     "f64": Float64Type(), "f32": Float32Type(), "f16": Float16Type(), "bf16": BFloat16Type(),
-    "i8": IntegerType(8), "ui8": IntegerType(8, Signedness.UNSIGNED), "i32": IntegerType(32), "i64": IntegerType(64),
-    "i1": IntegerType(1),
+    "i1": IntegerType(1), **{f"i{bits}": IntegerType(bits) for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 
 
@@ -63,8 +63,8 @@ def formatted_op(case: Case, rng: Random) -> nn.NNOp:
     The result claims what the op provides, or nothing.
     """
     plain = plain_op(case)
-    if case.op is nn.ReduceMinOp and case.dtype == "i64":
-        return plain  # the largest i64 is no double, so no policy can promise it
+    if case.op is nn.ReduceMinOp and case.dtype in ("i64", "ui64"):
+        return plain  # the largest of them is no double, so no policy can promise it
     bound = (
         [value for value in plain.formatted_operands() if _rank(value) == _rank(plain.result)]
         if plain.SAME_FORMAT

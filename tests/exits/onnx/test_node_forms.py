@@ -28,7 +28,11 @@ VERSIONS = (9, 10, 11, 13, 17, 18, 20, 22)
 # Attributes of nodes are in single precision, those of ops in double.
 TOLERANCE = {"f64": 1e-6, "f32": 1e-4, "f16": 8e-3, "bf16": 4e-2}
 
-NO_FORM = {(op, dtype) for op in ("nn.pow", "nn.prelu") for dtype in ("i8", "ui8")}
+NO_FORM = {
+    *((op, dtype) for op in ("nn.pow", "nn.prelu") for dtype in ("i8", "ui8", "i16", "ui16")),
+    *((op, dtype) for op in ("nn.reduce_max", "nn.reduce_min") for dtype in ("i16", "ui16")),
+    ("nn.pow", "ui32"), ("nn.pow", "ui64"),
+}  # fmt: skip
 """Ops of element types that no version of the operator takes."""
 
 WRONGLY_EVALUATED = (nn.LrnOp, nn.GlobalMaxPoolOp, nn.ConvTransposeOp)

@@ -8,7 +8,13 @@ from random import Random
 from typing import Any
 
 from layout_ir.dialects import nn
-from tests.backends.reference.catalog.numbers import INTEGER_TYPES, Array, to_stored, torch
+from tests.backends.reference.catalog.numbers import (
+    INTEGER_TYPES,
+    WIDE_UNSIGNED,
+    Array,
+    to_stored,
+    torch,
+)
 
 
 @dataclass
@@ -36,7 +42,7 @@ def random_values(
     rng: Random, shape: tuple[int, ...], dtype: str, low: float = -3.0, high: float = 3.0
 ) -> Array:
     if dtype in INTEGER_TYPES:
-        ranges = {"i8": (-100, 100), "ui8": (0, 255), "i1": (0, 2)}
+        ranges = {"i8": (-100, 100), "ui8": (0, 255), "i1": (0, 2), **dict.fromkeys(WIDE_UNSIGNED, (0, 1000))}
         low, high = ranges.get(dtype, (-1000, 1000))
         return to_stored(torch.randint(int(low), int(high), shape, generator=_generator(rng)), dtype)
     values = torch.rand(shape, generator=_generator(rng), dtype=torch.float64) * (high - low) + low

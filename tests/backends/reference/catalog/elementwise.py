@@ -13,6 +13,7 @@ from tests.backends.reference.catalog.cases import Case, Maker, random_shape, ra
 from tests.backends.reference.catalog.numbers import (
     FLOAT_TYPES,
     INTEGER_TYPES,
+    WIDE_UNSIGNED,
     F,
     Torch,
     to_stored,
@@ -84,7 +85,7 @@ def _clip(x: Torch, min: float, max: float) -> Torch:
 def _cast(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
     target = rng.choice([*FLOAT_TYPES, *INTEGER_TYPES])
     x = random_values(rng, random_shape(rng, rng.randint(1, 4)), dtype, -100, 100)
-    if target in ("ui8", "i8") and dtype != "i1":
+    if target in ("ui8", "i8", *WIDE_UNSIGNED) and dtype != "i1":
         x = to_stored(to_torch(x, dtype).abs() % 100, dtype)
     values = to_torch(x, dtype)
     expected = to_torch(to_stored(values, target), target).numpy()

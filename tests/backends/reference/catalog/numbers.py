@@ -20,10 +20,16 @@ FLOAT_TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16,
 INTEGER_TYPES = {
     "i8": torch.int8,
     "ui8": torch.uint8,
+    "i16": torch.int16,
+    "ui16": torch.uint16,
     "i32": torch.int32,
+    "ui32": torch.uint32,
     "i64": torch.int64,
+    "ui64": torch.uint64,
     "i1": torch.bool,
 }
+WIDE_UNSIGNED = ("ui16", "ui32", "ui64")
+"""Types that PyTorch stores and has few functions for: it computes on i64, which is as wide, and wraps at the end."""
 TYPES = FLOAT_TYPES | INTEGER_TYPES
 
 
@@ -38,7 +44,8 @@ def as_torch(array: Array, dtype: str) -> Torch:
     """Stored elements as a tensor of the same type."""
     if dtype == "bf16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    # NumPy has two types of 64 bits, and a view makes it that which PyTorch knows.
+    return torch.from_numpy(array.view(f"{array.dtype.kind}{array.dtype.itemsize}"))
 
 
 def to_stored(values: Torch, dtype: str) -> Array:
@@ -47,8 +54,10 @@ def to_stored(values: Torch, dtype: str) -> Array:
 
 
 def to_torch(array: Array, dtype: str) -> Torch:
-    """Stored elements as the same numbers in double precision (integers stay integers)."""
+    """Stored elements as the same numbers in double precision (integers stay integers, or i64)."""
     tensor = as_torch(np.array(array), dtype)
+    if dtype in WIDE_UNSIGNED:
+        return tensor.to(torch.int64)
     return tensor.to(torch.float64) if dtype in FLOAT_TYPES else tensor
 
 
