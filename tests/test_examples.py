@@ -33,8 +33,9 @@ LEFT = {
     "foreign": (0, 0, 1, 2, 2, 1, 1),
     "loop": (3, 3, 3, 3, 3, 3, 3),
     "residual": (0, 0, 1, 1, 2, 1, 1),
-    # Small tensors: where a concat in blocks of 8 moves nothing, that pays for reorders around it.
-    "unet": (1, 0, 2, 7, 4, 1, 6),
+    # Small tensors: where a concat in blocks of 8 moves nothing, that pays for reorders around it, and so do resizes in
+    # channels last.
+    "unet": (1, 0, 2, 7, 4, 5, 6),
 }
 
 

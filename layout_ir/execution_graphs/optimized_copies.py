@@ -18,7 +18,7 @@ from layout_ir.passes.onnx.remaining import Remaining
 
 _BLOCKED = f"which nodes run on blocks of channels ({NCHWC}) is not chosen anew"
 _UNBLOCKED = "optimize the model that ONNX Runtime was given, not the one that it wrote"
-_IN_FUNCTION = "it is in the body of a function, which stays as it is"
+_IN_FUNCTION = "it is in the body of a function, whose inner values have no names in the model"
 
 Place = tuple[str, Order]
 """A value that no Transpose made, and an order of its dims."""

@@ -83,20 +83,28 @@ def test_what_comes_instead_is_told_with_its_bytes():
         )
 
 
-def test_negative_the_body_of_a_function_stays_undecided():
-    text = """
-    <ir_version: 8, opset_import: ["" : 17, "ours" : 1]>
-    m (float[4,6,5] x) => (float[4,6,5] y) { a = Relu(x)
-      b = ours.f(a)
-      y = Relu(b) }
-    <domain: "ours", opset_import: ["" : 17]>
-    f (p) => (q) { s = Transpose<perm = [0, 2, 1]>(p)
-      t = Softmax<axis = 1>(s)
-      q = Transpose<perm = [0, 2, 1]>(t) }"""
-    _, copies, _ = decided(parsed(text))
-    assert len(copies) == 2
-    for copy in copies.values():
-        assert copy.verdict == "undecided" and "function" in copy.reason
+CALL = """
+<ir_version: 8, opset_import: ["" : 17, "ours" : 1]>
+m (float[4,6,5] x) => (float[{result}] y) {{ a = Relu(x)
+  b = ours.f(a)
+  y = Relu(b) }}
+<domain: "ours", opset_import: ["" : 17]>
+f (p) => (q) {{ {body} }}"""
+
+
+def test_the_result_of_a_function_is_no_copy_where_the_function_is_written_out():
+    body = "s = Transpose<perm = [0, 2, 1]>(p) t = Softmax<axis = 1>(s) q = Transpose<perm = [0, 2, 1]>(t)"
+    _, copies, _ = decided(parsed(CALL.format(result="4,6,5", body=body)))
+    assert copies["b"].verdict == "avoidable"
+    (inner,) = [copy for name, copy in copies.items() if name != "b"]
+    assert inner.verdict == "undecided" and "function" in inner.reason
+
+
+def test_negative_the_body_of_a_function_that_stays_is_undecided():
+    body = "s = Softmax<axis = 1>(p) q = Transpose<perm = [0, 2, 1]>(s)"
+    _, copies, _ = decided(parsed(CALL.format(result="4,5,6", body=body)))
+    (copy,) = copies.values()
+    assert copy.verdict == "undecided" and "function" in copy.reason
 
 
 def test_negative_what_is_left_beside_blocks_of_channels_stays_undecided():

@@ -98,7 +98,7 @@ class PriceModel:
         same = [fit for key, fit in own.items() if key[2] == formats]
         if same:
             return max(same, key=lambda fit: fit.count)
-        others = [fit for key, fit in own.items() if key[1] == variant]
+        others = [fit for key, fit in own.items() if key[1] == variant] or own.values()
         return max(others, key=lambda fit: fit.ns(*size), default=None)
 
 
