@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.backends.onednn.execution_plan import ExecutionPlan, LoopStep, Owner, PrimitiveStep
+from layout_ir.backends.onednn.execution_plan import LoopStep, Owner, PrimitiveStep
 from layout_ir.dialects import nn
 from layout_ir.errors import LayoutError
 from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
@@ -17,16 +17,9 @@ pytestmark = needs_library
 SHAPE = (2, 16, 6, 5)
 
 
-def plan_of(executable: li.Executable) -> ExecutionPlan:
-    """What an executable runs."""
-    program = executable._static  # pyright: ignore[reportPrivateUsage]
-    assert program is not None
-    return program.plan
-
-
 def loops_of(executable: li.Executable) -> list[list[str]]:
     """The ops of each loop."""
-    return [list(step.text.ops) for step in plan_of(executable).steps if isinstance(step, LoopStep)]
+    return [list(step.text.ops) for step in executable.plan.steps if isinstance(step, LoopStep)]
 
 
 @pytest.mark.parametrize("format", [None, "nhwc", "nChw8c"])
@@ -39,7 +32,7 @@ def test_a_tree_of_functions_is_one_loop(format: str | None, threads: int):
     z = program.add(nn.SubOp, left, right, format=format)
     executable = compare(program.module(z), numbers(SHAPE), numbers(SHAPE, 1), threads=threads)
     assert loops_of(executable) == [["nn.sin", "nn.mul", "nn.cos", "nn.sub"]]
-    assert plan_of(executable).bytes_not_moved == 6 * 4 * 960
+    assert executable.plan.bytes_not_moved == 6 * 4 * 960
 
 
 def test_constants_are_broadcast_to_the_loop():
@@ -106,9 +99,7 @@ def test_negative_what_a_convolution_takes_as_post_op_stays_with_it():
     y = program.add(nn.SinOp, x, format="nChw8c")
     executable = compare(program.module(y), numbers(SHAPE))
     assert loops_of(executable) == [["nn.sin"]]
-    assert [len(step.text.ops) for step in plan_of(executable).steps if isinstance(step, PrimitiveStep)] == [
-        2
-    ]
+    assert [len(step.text.ops) for step in executable.plan.steps if isinstance(step, PrimitiveStep)] == [2]
 
 
 def test_a_loop_writes_over_an_operand_that_nobody_needs_later():
@@ -117,7 +108,7 @@ def test_a_loop_writes_over_an_operand_that_nobody_needs_later():
     for _ in range(3):
         x = program.add(nn.SinOp, x, format="nhwc")
     executable = compare(program.module(x), numbers(SHAPE), fuse=False)
-    steps = [step for step in plan_of(executable).steps if isinstance(step, LoopStep)]
+    steps = [step for step in executable.plan.steps if isinstance(step, LoopStep)]
     assert all(step.operands[0].buffer is step.result.buffer for step in steps)
 
 
@@ -126,7 +117,7 @@ def test_negative_a_loop_does_not_write_over_an_operand_that_is_read_in_another_
     x = program.add(nn.SinOp, program.argument(0))
     y = program.add(nn.SliceOp, x, starts=(3, 0), sizes=(4, 4), steps=(-1, 1))
     executable = compare(program.module(y), numbers((4, 4)), fuse=False)
-    steps = [step for step in plan_of(executable).steps if isinstance(step, LoopStep)]
+    steps = [step for step in executable.plan.steps if isinstance(step, LoopStep)]
     assert steps[-1].operands[0].buffer is not steps[-1].result.buffer
     assert all(step.operands[0].buffer.owner is not Owner.RESULT for step in steps)
 
