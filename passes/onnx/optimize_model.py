@@ -164,35 +164,24 @@ def optimize_orders(
         if value not in ("keep", "free"):
             raise LayoutError(f"{name} = {value!r} is unknown, expected 'keep' or 'free'")
     with gc_paused():
-        return _optimized(source, consumer, inputs == "free", outputs == "free", shapes or {}, certificate)
-
-
-def _optimized(
-    source: Source,
-    consumer: Consumer,
-    free_inputs: bool,
-    free_outputs: bool,
-    shapes: Mapping[str, Sequence[int]],
-    certificate: bool,
-) -> OptimizedModel:
-    model, folder = read_model(source)
-    choose = partial(
-        _chosen,
-        folder=folder,
-        consumer=consumer,
-        free_inputs=free_inputs,
-        free_outputs=free_outputs,
-        shapes=shapes,
-        certificate=certificate,
-    )
-    inlined = with_moving_functions_inlined(model) if model.functions else None
-    result = choose(model)
-    if inlined is not None:
-        other = choose(inlined)
-        # What is moved in a function is the same in both: it counts in the one alone, before and after.
-        if other.gain > result.gain:
-            return other
-    return result
+        model, folder = read_model(source)
+        choose = partial(
+            _chosen,
+            folder=folder,
+            consumer=consumer,
+            free_inputs=inputs == "free",
+            free_outputs=outputs == "free",
+            shapes=shapes or {},
+            certificate=certificate,
+        )
+        inlined = with_moving_functions_inlined(model) if model.functions else None
+        result = choose(model)
+        if inlined is not None:
+            other = choose(inlined)
+            # What is moved in a function is the same in both: it counts in the one alone, before and after.
+            if other.gain > result.gain:
+                return other
+        return result
 
 
 def _chosen(

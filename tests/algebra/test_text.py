@@ -177,7 +177,7 @@ def test_any_text_gives_a_format_or_a_layout_error(text: str):
         "(n) : [n" + ", n:2" * 20_000 + "]",
         "(n) : [n:" + "9" * 200_000 + "]",
         "(" + "n" * 200_000 + ") : [n]",
-        "(" + ", ".join(f"d{k}" for k in range(20_000)) + ") : []",
+        "(" + ", ".join(f"d{k}" for k in range(15_000)) + ") : []",
         "[" * 200_000,
         "(n) : [n], lo = [" + "1, " * 50_000 + "1]",
         "(n) : [n], swizzle = (1, 1, 9000000000000000000)",
@@ -185,7 +185,7 @@ def test_any_text_gives_a_format_or_a_layout_error(text: str):
     ids=lambda text: text[:20],
 )
 def test_long_texts_cost_no_more_than_their_length(text: str):
-    # Each takes seconds of this process at most; work that grows with the square of the length takes many minutes.
+    # Each takes a second of this process at most; work that grows with the square of the length takes minutes.
     start = time.process_time()
     _reads_or_refuses(text)
-    assert time.process_time() - start < 60
+    assert time.process_time() - start < 5

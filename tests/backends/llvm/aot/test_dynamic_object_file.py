@@ -22,6 +22,7 @@ from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 from tests.backends.llvm.aot.c_caller import check_runs, moving
 from tests.backends.llvm.cases import Case
+from tests.seeds import seeds
 
 N = None
 _KERNELS = [
@@ -54,9 +55,10 @@ def _case(rng: Random, unit: DynamicUnit) -> Case:
             return Case(unit.reorder.src.bind(shape), unit.reorder.dst.bind(shape), unit.dtype)
 
 
+@pytest.mark.parametrize("part", seeds(1, 4))
 @pytest.mark.parametrize("target", known_cpus())
-def test_c_programs_move_tensors_of_many_shapes(target: str, tmp_path: Path):
-    rng = Random(7)
+def test_c_programs_move_tensors_of_many_shapes(target: str, part: int, tmp_path: Path):
+    rng = Random(7 + part)
     units = [_unit(target, number) for number in range(len(_KERNELS))]
     runs = [(number, _case(rng, unit)) for number, unit in enumerate(units) for _ in range(12)]
     # Every example, so that every choice is taken.

@@ -21,6 +21,7 @@ from layout_ir.errors import LayoutError
 from tests.backends.llvm.aot.c_caller import Run, call_all, check_runs, moving, toolchain
 from tests.backends.llvm.cases import Case, random_case
 from tests.fuzz import reorders as fuzz_reorders
+from tests.seeds import seeds
 
 _CASES = (
     [(f, t, (2, 17, 9, 13), dtype) for dtype in ("i8", "f16", "f32", "f64") for f, t in (
@@ -51,9 +52,10 @@ def _unit(target: str = "x86-64-v3", name: str = "reorder") -> FixedUnit:
     return compile_ahead(case.src, case.dst, case.dtype, machine_named(target), name)
 
 
+@pytest.mark.parametrize("part", seeds(1, 3))
 @pytest.mark.parametrize("target", known_cpus())
-def test_c_programs_get_what_the_layouts_say(target: str, tmp_path: Path):
-    rng = Random(list(known_cpus()).index(target))
+def test_c_programs_get_what_the_layouts_say(target: str, part: int, tmp_path: Path):
+    rng = Random(list(known_cpus()).index(target) + 100 * part)
     machine = machine_named(target)
     small = replace(machine, l2=64 << 10, l3=128 << 10)
     small = replace(small, measured=replace(small.profile, memory_ns=100.0))
@@ -73,10 +75,11 @@ def _comparable(conversion: Conversion) -> bool:
     return not dst or not (src or conversion.beta is not None)
 
 
+@pytest.mark.parametrize("part", seeds(1, 2))
 @pytest.mark.parametrize("target", known_cpus())
-def test_c_programs_get_what_the_numbers_say(target: str, tmp_path: Path):
+def test_c_programs_get_what_the_numbers_say(target: str, part: int, tmp_path: Path):
     """All kinds of numbers between all kinds of types: compiled in, and by the address behind the other arguments."""
-    seed, machine = list(known_cpus()).index(target), machine_named(target)
+    seed, machine = list(known_cpus()).index(target) + 100 * part, machine_named(target)
     cases = [case for case in fuzz_reorders.cases(seed, 0, 120) if _comparable(case.conversion)][:40]
     kinds = {
         type(x) if not isinstance(x, str) else x for c in cases for x in c.conversion.parameters.values()

@@ -82,10 +82,11 @@ def _check(kernel: DynamicKernel, rng: Random, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("number", range(len(_KERNELS)))
 @pytest.mark.parametrize("wide", [False, True])
-def test_one_kernel_serves_many_shapes(number: int, wide: bool):
+@pytest.mark.parametrize("part", seeds(1, 3))
+def test_one_kernel_serves_many_shapes(number: int, wide: bool, part: int):
     source, destination, shape = _KERNELS[number]
     dtype = (("i8", "f16"), ("f32", "f64"))[wide][number % 2]
-    rng = Random(number * 10 + WIDTHS[dtype])
+    rng = Random(number * 10 + WIDTHS[dtype] + 1000 * part)
     # Small caches, so that streaming takes part.
     machine = replace(host(), l2=64 << 10, l3=128 << 10)
     formats = Format.of(source), Format.of(destination)
