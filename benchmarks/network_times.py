@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,8 @@ from math import exp, log
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -264,8 +265,6 @@ def measured(name: str, batch: int, threads: int, peers: Sequence[str], seconds:
 
 def difference(expected: Sequence[Any], found: Sequence[Any]) -> float:
     """The largest difference of outputs, relative to the largest magnitude of each."""
-    import numpy as np
-
     worst = 0.0
     for a, b in zip(expected, found, strict=True):
         scale = max(float(np.max(np.abs(a), initial=0)), 1e-30)
@@ -286,24 +285,37 @@ def longest_steps(executable: Any, feeds: Mapping[str, Any]) -> list[str]:
     return [f"{kind} {share / total:.0%}" for kind, share in longest]
 
 
-def memory(name: str, batch: int, threads: int, runtime: str) -> Memory:
-    """What this process grows by when it runs a network three times."""
+def grown_memory(name: str, batch: int, threads: int) -> dict[str, Memory]:
+    """What a process of each runtime grows by. Another one makes the model: memory that it gives back would be taken
+    again and not be counted."""
+    grown: dict[str, Memory] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = model_file(name, batch, Path(folder))
-        feeds = _feeds(path, name, batch)
-        _first_model(Path(folder) / "first.onnx", runtime, threads)
-        before = _resident()
-        _kept, call = RUNTIMES[runtime](path, name, feeds, threads, False)
-        for _ in range(3):
-            call()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        return Memory(_resident() - before, max(peak - before, 0))
+        np.savez(Path(folder) / "feeds.npz", **_feeds(path, name, batch))
+        for runtime in (OURS, "onnxruntime"):
+            found = _child(f"--memory-of={runtime}", str(path), folder, f"--threads={threads}")
+            if found is not None:
+                grown[runtime] = Memory(**found)
+    return grown
+
+
+def memory(path: Path, folder: Path, threads: int, runtime: str) -> Memory:
+    """What this process grows by when it runs a model on the inputs that are in `folder` three times."""
+    with np.load(folder / "feeds.npz") as found:
+        feeds = dict(found)
+    _first_model(folder / "first.onnx", runtime, threads)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
+    before = _status("VmRSS")
+    _kept, call = RUNTIMES[runtime](path, "", feeds, threads, False)
+    for _ in range(3):
+        call()
+    return Memory(_status("VmRSS") - before, _status("VmHWM") - before)
 
 
 def _first_model(path: Path, runtime: str, threads: int) -> None:
     """Runs a convolution and a sine, so that libraries are loaded, and their code is in memory."""
     onnx: Any = import_module("onnx")
-    helper, numpy_helper, np = onnx.helper, onnx.numpy_helper, import_module("numpy")
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 8, 8, 8]) for name in "xy")
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["z"], pads=[1, 1, 1, 1]),
@@ -317,10 +329,10 @@ def _first_model(path: Path, runtime: str, threads: int) -> None:
     RUNTIMES[runtime](path, "first", feeds, threads, False)[1]()
 
 
-def _resident() -> int:
-    """Bytes of this process in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+def _status(key: str) -> int:
+    """Bytes of this process in memory: `VmRSS` now, `VmHWM` at the peak. (getrusage counts what forked it as well.)"""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
 
 
 # The table ---------------------------------------------------------------------------------------------------------
@@ -408,7 +420,8 @@ def main() -> int:
     peers = [peer for peer in args.peers.split(",") if find_spec(peer) is not None]
     batches, threads = ([int(n) for n in given.split(",")] for given in (args.batch, args.threads))
     if args.memory_of:
-        print(json.dumps(asdict(memory(args.networks[0], batches[0], threads[0], args.memory_of))))
+        path, folder = map(Path, args.networks)
+        print(json.dumps(asdict(memory(path, folder, threads[0], args.memory_of))))
         return 0
     if args.row:
         row = measured(args.networks[0], batches[0], threads[0], peers, args.seconds, args.measure)
@@ -423,12 +436,7 @@ def main() -> int:
                 found = _child("--row", *settings)
                 if found is None:
                     continue
-                grown = {}
-                if args.memory and count == threads[0]:
-                    for runtime in (OURS, "onnxruntime"):
-                        held = _child(f"--memory-of={runtime}", *settings)
-                        if held is not None:
-                            grown[runtime] = Memory(**held)
+                grown = grown_memory(name, batch, count) if args.memory and count == threads[0] else {}
                 found["ratios"] = {peer: tuple(ratio) for peer, ratio in found["ratios"].items()}
                 found["memory"] = grown
                 rows.append(Row(**found))

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.api.program_text import parse_program
 from layout_ir.printing import print_module
+
+_SPLIT = "\n// -----\n"
 
 
 @cache
@@ -36,6 +39,29 @@ def generic_form(text: str, *options: str) -> str:
     if done.returncode:
         raise ValueError(next((line for line in done.stderr.splitlines() if "error" in line), done.stderr))
     return done.stdout
+
+
+def generic_forms(texts: Sequence[str], *options: str) -> list[str | None]:
+    """Each program as mlir-opt prints it, None where it refuses it; no text holds a line `// -----`.
+
+    One process for all, which takes longer to start than for a small program; where it dies, one for each half.
+    """
+    command = mlir_opt()
+    assert command is not None
+    done = subprocess.run(
+        [command, "--mlir-print-op-generic", "--split-input-file", *options],
+        input=_SPLIT.join(texts),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = done.stdout.split(_SPLIT.lstrip("\n"))
+    if done.returncode in (0, 1) and len(found) == len(texts):
+        return [form.strip() or None for form in found]
+    if len(texts) == 1:
+        return [None]
+    middle = len(texts) // 2
+    return [*generic_forms(texts[:middle], *options), *generic_forms(texts[middle:], *options)]
 
 
 def check_forms(text: str) -> ModuleOp:

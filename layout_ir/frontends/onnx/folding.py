@@ -8,7 +8,7 @@ the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.nn.elementwise import divide
 from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.errors import shape_text
-from layout_ir.frontends.onnx import index_folding
+from layout_ir.frontends.onnx import index_folding, quantization_folding
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.cubic_resize import fold_resize
 from layout_ir.frontends.onnx.evaluation import evaluate
@@ -51,11 +51,19 @@ def fold(node: Node) -> list[NDArray[Any]] | None:
 
 
 def _elementwise(node: Node) -> NDArray[Any] | None:
+    return _applied(node, ELEMENTWISE[node.op_type])
+
+
+def _modulo(node: Node) -> NDArray[Any] | None:
+    function = np.fmod if node.flag("fmod") else np.mod
+    return _applied(node, lambda x, y: function(x, _divisor(x, y)))
+
+
+def _applied(node: Node, function: Callable[..., Any]) -> NDArray[Any] | None:
     arrays = node.arrays()
     if not arrays:
         raise OnnxImportError("the node has no inputs, expected 1 or more")
-    function = ELEMENTWISE[node.op_type]
-    dtype = arrays[0].dtype
+    dtype = _result_type(node.op_type, arrays)
     shape = check_shape(broadcast(*(array.shape for array in arrays)), dtype, "the result")
     with np.errstate(all="ignore"):
         if all(map(is_splat, arrays)):
@@ -66,10 +74,20 @@ def _elementwise(node: Node) -> NDArray[Any] | None:
         return np.asarray(function(*arrays)).astype(dtype, copy=False)
 
 
-def _divide(x: NDArray[Any], y: NDArray[Any]) -> Any:
+def _result_type(op_type: str, arrays: Sequence[NDArray[Any]]) -> np.dtype[Any]:
+    if op_type in _TRUTH_VALUES:
+        return np.dtype(np.bool_)
+    return arrays[1 if op_type == "Where" else 0].dtype
+
+
+def _divisor(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
     if x.dtype.kind in "iu" and not np.all(y):
         raise OnnxImportError("division of constants by zero")
-    return divide(np, x, y)
+    return y
+
+
+def _divide(x: NDArray[Any], y: NDArray[Any]) -> Any:
+    return divide(np, x, _divisor(x, y))
 
 
 def _power(base: NDArray[Any], exponent: NDArray[Any]) -> Any:
@@ -89,10 +107,23 @@ def _chain(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 _SAME: tuple[type[nn.ElementwiseOp], ...] = (
-    nn.AbsOp, nn.AddOp, nn.CeilOp, nn.ExpOp, nn.FloorOp, nn.LogOp, nn.MulOp, nn.NegOp, nn.ReciprocalOp, nn.SqrtOp,
-    nn.SubOp,
+    nn.AbsOp, nn.AddOp, nn.CeilOp, nn.CosOp, nn.ErfOp, nn.ExpOp, nn.FloorOp, nn.LogOp, nn.MulOp, nn.NegOp,
+    nn.ReciprocalOp, nn.ReluOp, nn.RoundOp, nn.SigmoidOp, nn.SignOp, nn.SinOp, nn.SqrtOp, nn.SubOp, nn.TanhOp,
+    nn.WhereOp,
 )  # fmt: skip
 """Ops that are folded with the function in their row of the table of `nn`."""
+
+_TRUTH_VALUES: dict[str, Callable[..., Any]] = {
+    "And": np.logical_and,
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Not": np.logical_not,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+}
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
     # The dialect has ONNX's names: `nn.AbsOp` is Abs.
@@ -102,8 +133,9 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "Min": _chain(partial(nn.MinOp.COMPUTE, np)),
     "Pow": _power,
     "Sum": _chain(partial(nn.AddOp.COMPUTE, np)),
+    **_TRUTH_VALUES,
 }
-"""NumPy functions of ops without attributes whose result has the element type of their first input."""
+"""NumPy functions of ops without attributes, one element of whose result comes from one of each input."""
 
 
 def cast_cost(array: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, int]:
@@ -167,7 +199,9 @@ FOLDERS: dict[str, Callable[[Node], NDArray[Any] | None]] = {
     "CastLike": _cast,
     "Concat": _concat,
     **index_folding.FOLDERS,
+    "Mod": _modulo,
     "Resize": fold_resize,
+    **quantization_folding.FOLDERS,
 }
 
 BY_NUMPY = frozenset((*ELEMENTWISE, *FOLDERS))
