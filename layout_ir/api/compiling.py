@@ -11,100 +11,23 @@ neither runs by the NumPy reference, and is named in `fallbacks`. Weights are pa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
-
-from xdsl.dialects.builtin import ModuleOp
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeGuard
 
 from layout_ir.api.executable import AnyProgram, Executable, Program
-from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
-from layout_ir.api.network_tuning import call_of, fastest, signature
-from layout_ir.api.program_arguments import entry_point, input_names, result_names
-from layout_ir.api.staged_program import StagedProgram
-from layout_ir.backends.onednn.control_flow import control_flow
-from layout_ir.backends.onednn.execution_plan import plan_execution
+from layout_ir.api.measure_settings import MEASURE_SECONDS, Measure, check_measure
+from layout_ir.api.model_cache import ModelCache
 from layout_ir.backends.onednn.library import library
-from layout_ir.backends.onednn.plan_steps import RunnablePlan
-from layout_ir.backends.onednn.rewrites.pipeline import rewrite_after_selection, rewrite_before_selection
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
-from layout_ir.gc_pause import gc_paused
-from layout_ir.passes.selection.options.targets import find_target
-from layout_ir.passes.selection.options.uniform_kernels import uniform_targets
-from layout_ir.passes.selection.translation.from_ir import is_open
 
 if TYPE_CHECKING:
-    import onnx
+    from xdsl.dialects.builtin import ModuleOp
 
     from layout_ir.frontends.onnx.model import Source
     from layout_ir.passes.selection.options.conv_kernels import Target
-
-
-@dataclass(frozen=True)
-class _Settings:
-    target: str | Target
-    threads: int
-    fuse: bool
-    checked: bool
-    measure: Measure
-    measure_seconds: float
-    tune: bool
-
-    def program(self, module: ModuleOp, entry: str) -> Program:
-        """The module, which becomes ours and is used up, with its layouts chosen, compiled."""
-        if not self.tune:
-            return Program(self.runnable(module, entry), checked=self.checked)
-        rewrite_before_selection(module, entry_point(module, entry))
-        return self._tuned(module, entry)
-
-    def runnable(self, module: ModuleOp, entry: str) -> RunnablePlan:
-        """The plan of such a module, at least cost."""
-        rewrite_before_selection(module, entry_point(module, entry))
-        self._choose_layouts(module)
-        return self._planned(module, entry)
-
-    def _choose_layouts(self, module: ModuleOp) -> None:
-        if is_open(module):
-            optimize(
-                module,
-                self.target,
-                measure=self.measure,
-                measure_seconds=self.measure_seconds,
-                threads=self.threads,
-            )
-
-    def _tuned(self, module: ModuleOp, entry: str) -> Program:
-        """The fastest of the program of least price and those whose convolutions are all of one kind."""
-        programs: dict[str, Program] = {}
-        seen: set[tuple[str, ...]] = set()
-        for kind, target in ("", self.target), *uniform_targets(find_target(self.target)).items():
-            laid_out = module.clone()
-            if not kind:
-                self._choose_layouts(laid_out)
-            elif is_open(laid_out):
-                optimize(laid_out, target)
-            if (types := signature(laid_out)) not in seen:
-                seen.add(types)
-                programs[kind] = Program(self._planned(laid_out, entry), checked=self.checked)
-        calls = {kind: call_of(program) for kind, program in programs.items()}
-        kind, gain = fastest(calls, self.measure_seconds)
-        program = programs[kind]
-        if kind:
-            program.tuning = f"{kind}, {gain:.2f} times as fast as the choice of least price"
-        return program
-
-    def _planned(self, module: ModuleOp, entry: str) -> RunnablePlan:
-        function = entry_point(module, entry)
-        rewrite_after_selection(module, function, self.fuse)
-        flow_of = partial(control_flow, compile_model=self._subgraph)
-        plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse, flow_of=flow_of)
-        names = tuple(input_names(function)), tuple(result_names(function))
-        return RunnablePlan(plan, self.threads, f"@{function.sym_name.data}", *names)
-
-    def _subgraph(self, model: onnx.ModelProto) -> RunnablePlan:
-        return self.runnable(_module(model, None), "main")
 
 
 @public
@@ -120,6 +43,7 @@ def compile(
     measure: Measure = "off",
     measure_seconds: float = MEASURE_SECONDS,
     tune: bool = False,
+    cache_dir: str | os.PathLike[str] | None = None,
 ) -> Executable:
     """A callable that computes function `entry` of a module, which stays as it is, or an ONNX model, by oneDNN.
 
@@ -134,56 +58,56 @@ def compile(
     plain, in channels last and in blocks, too, the programs run in turns for `measure_seconds` at most, and the fastest
     is kept: the choice of least price unless another is faster beyond the noise.
 
-    Raises LayoutError where oneDNN is not installed, or the program has what cannot be executed.
+    `cache_dir` is a folder in which compiled ONNX models are kept: the next time, in another process too, the same
+    model is read from there, with the layouts that were chosen then. Its code is run: let nobody else write there.
+
+    Raises LayoutError where oneDNN is not installed, or the program has what cannot be executed, and OSError.
     """
     if not isinstance(threads, int) or threads < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(f"threads = {threads!r} is no number of threads: expected a whole number from 1 on")
-    check_measure(measure, measure_seconds, threads)
     library()
-    settings = _Settings(target, threads, fuse, checked, measure, measure_seconds, tune)
+    cache: ModelCache | None = None
+    if cache_dir is not None:
+        if not isinstance(target, str):
+            raise LayoutError("cache_dir keeps models for targets that have a name: give target= as a text")
+        if not _is_source(model):
+            raise LayoutError("cache_dir is for ONNX models: an executable is kept by its method save")
+        chosen = (target, threads, fuse, measure, measure_seconds, tune)
+        cache = ModelCache(Path(cache_dir), model, chosen)
+        # Before anything is imported that compiles.
+        if (plan := cache.read(shapes)) is not None:
+            return Executable(Program(plan, checked=checked))
+    with loading:
+        from xdsl.dialects.builtin import ModuleOp
+
+        from layout_ir.api.compilation import Compilation, inputs_of
+        from layout_ir.gc_pause import gc_paused
+
+    check_measure(measure, measure_seconds, threads)
+    compilation = Compilation(target, threads, fuse, checked, measure, measure_seconds, tune)
     if isinstance(model, ModuleOp):
         if shapes is not None:
             raise LayoutError("shapes are for ONNX models: the types of a module say its shapes")
         with gc_paused():
-            return Executable(settings.program(model.clone(), entry))
+            return Executable(compilation.program(model.clone(), entry))
+
+    def compiled(shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
+        program = compilation.imported(model, shapes)
+        if cache is not None and isinstance(program, Program):
+            cache.write(program.runnable, shapes)
+        return program
+
+    def kept(shapes: Mapping[str, Sequence[int]]) -> AnyProgram:
+        plan = None if cache is None else cache.read(shapes)
+        return compiled(shapes) if plan is None else Program(plan, checked=checked)
+
     if shapes is None:
-        open_inputs, names = _inputs_of(model)
+        open_inputs, names = inputs_of(model)
         if open_inputs:
-            return Executable(partial(_imported, settings, model), names, threads)
-    return Executable(_imported(settings, model, shapes))
+            return Executable(kept, names, threads)
+    return Executable(compiled(shapes))
 
 
-def _inputs_of(model: Source) -> tuple[bool, list[str]]:
-    """Whether an input of an ONNX model has a symbolic size, and the names of its inputs."""
-    with loading:
-        from layout_ir.frontends.onnx.model import load
-
-    graph = load(model).graph
-    constants = {tensor.name for tensor in graph.initializer}
-    inputs = [value for value in graph.input if value.name not in constants]
-    is_open = any(
-        not dim.HasField("dim_value") for value in inputs for dim in value.type.tensor_type.shape.dim
-    )
-    return is_open, [value.name for value in inputs]
-
-
-def _imported(settings: _Settings, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
-    with gc_paused():
-        with loading:
-            from layout_ir.frontends.onnx.import_error import OnnxImportError, is_unknown_type
-        try:
-            module = _module(model, shapes)
-        except OnnxImportError as error:
-            if not is_unknown_type(error):
-                raise
-            # Whose types are known when the numbers are that they depend on.
-            compile_part = partial(settings.runnable, entry="main")
-            return StagedProgram(model, shapes, compile_part, settings.threads, checked=settings.checked)
-        return settings.program(module, "main")
-
-
-def _module(model: Source, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
-    with loading:
-        from layout_ir.frontends.onnx import from_onnx
-
-    return from_onnx(model, shapes=shapes, keep_quantized=True)
+def _is_source(model: ModuleOp | Source) -> TypeGuard[Source]:
+    """Whether a model is one of ONNX, which is asked without importing what makes the one or the other."""
+    return isinstance(model, str | bytes | os.PathLike) or hasattr(model, "SerializeToString")

@@ -7,12 +7,12 @@ What is measured is kept in the user's cache (`price_table.prices_path`), so tha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING
 
+from layout_ir.api.measure_settings import MEASURE_SECONDS, Measure, check_measure
 from layout_ir.diagnostics import Diagnostic, Location, Severity, emit
 from layout_ir.errors import LayoutError, public
 from layout_ir.files import write_result
@@ -44,15 +44,9 @@ if TYPE_CHECKING:
     from layout_ir.passes.selection.translation.priced_selection import Question
     from layout_ir.selection.solver.selection_problem import Solution
 
-Measure = Literal["off", "deciding", "all"]
-"""What is measured before layouts are chosen: nothing, the prices that decide, all that the problem has."""
-
 _REFITS = 4
 """How often the model is fitted again at most: a fit that says new things of what was not measured may let other prices
 decide, two or three times."""
-
-MEASURE_SECONDS = 30.0
-"""For so long is measured at most, where nothing else is asked."""
 
 
 @public
@@ -85,18 +79,6 @@ def optimize(
     return optimize_pipeline.optimize(
         module, target, solver, costs, time_limit=time_limit, report=report, attach=attach
     )
-
-
-def check_measure(measure: str, seconds: float, threads: int) -> None:
-    """Raises LayoutError for what cannot be asked of a measurement."""
-    if measure not in get_args(Measure):
-        raise LayoutError(f"measure = {measure!r} is none of {', '.join(get_args(Measure))}")
-    given = cast("object", seconds)
-    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 <= given < math.inf:
-        raise LayoutError(f"measure_seconds = {given!r} is no number of seconds from 0 on")
-    count = cast("object", threads)
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise LayoutError(f"threads = {count!r} is no number of threads: expected a whole number from 1 on")
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,16 +119,16 @@ def test_a_block_of_a_transformer_computes_what_onnx_runtime_does(threads: int):
 
 
 def test_an_open_batch_is_compiled_once_for_each_size(monkeypatch: pytest.MonkeyPatch):
-    import layout_ir.api.compiling as compiling
+    from layout_ir.api.compilation import Compilation
 
     model, compiled = open_model(), list[Any]()
-    imported: Any = compiling._imported  # pyright: ignore[reportPrivateUsage]
+    imported = Compilation.imported
 
-    def counted(settings: Any, source: Any, shapes: Any) -> Any:
+    def counted(self: Compilation, source: Any, shapes: Any) -> Any:
         compiled.append(shapes)
-        return imported(settings, source, shapes)
+        return imported(self, source, shapes)
 
-    monkeypatch.setattr(compiling, "_imported", counted)
+    monkeypatch.setattr(Compilation, "imported", counted)
     executable = li.compile(model)
     assert executable.input_names == ["x"]
     for batch in (1, 4, 1, 4):

@@ -14,7 +14,6 @@ import layout_ir as li
 from layout_ir.algebra.tag import name_of
 from layout_ir.api import measured_selection
 from layout_ir.api.measured_selection import (
-    check_measure,
     keep_prices,
     kept_prices,
     measured_costs,
@@ -152,23 +151,6 @@ def test_a_program_without_a_choice_is_not_measured() -> None:
 
 
 # What is wrong ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("some", 1, 1), "measure = 'some' is none of off, deciding, all"),
-        (("all", -1, 1), "measure_seconds = -1 is no number of seconds from 0 on"),
-        (("all", float("nan"), 1), "measure_seconds = nan is no number"),
-        (("all", float("inf"), 1), "measure_seconds = inf is no number"),
-        (("all", True, 1), "measure_seconds = True is no number"),
-        (("all", 1, 0), "threads = 0 is no number of threads"),
-        (("all", 1, 1.5), "threads = 1.5 is no number of threads"),
-    ],
-)
-def test_negative_what_cannot_be_asked_for(arguments: tuple[str, float, int], reason: str) -> None:
-    with pytest.raises(LayoutError, match=reason):
-        check_measure(*arguments)
 
 
 def test_negative_costs_of_another_kind_or_source() -> None:

@@ -56,7 +56,11 @@ def _elementwise(node: Node) -> NDArray[Any] | None:
 
 def _modulo(node: Node) -> NDArray[Any] | None:
     function = np.fmod if node.flag("fmod") else np.mod
-    return _applied(node, lambda x, y: function(x, _divisor(x, y)))
+
+    def remainder(x: NDArray[Any], y: NDArray[Any]) -> Any:
+        return function(x, _divisor(x, y))
+
+    return _applied(node, remainder)
 
 
 def _applied(node: Node, function: Callable[..., Any]) -> NDArray[Any] | None:

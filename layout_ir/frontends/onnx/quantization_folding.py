@@ -19,7 +19,7 @@ from layout_ir.frontends.onnx.node import Node
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_INTEGERS = (np.int8, np.uint8, np.int16, np.uint16)
+_INTEGERS = ("int8", "uint8", "int16", "uint16")
 _STEPS = 4 * STEPS_PER_ELEMENT
 """The steps of an element: it is converted twice, scaled and moved by the zero point."""
 
@@ -27,7 +27,7 @@ _STEPS = 4 * STEPS_PER_ELEMENT
 def dequantize(node: Node) -> NDArray[Any] | None:
     """(x - zero point) * scale in f32."""
     operands = _operands(node)
-    if operands is None or operands[0].dtype not in _INTEGERS:
+    if operands is None or operands[0].dtype.name not in _INTEGERS:
         return _by_reference(node)
     x, scale, zero_point = operands
     if zero_point is not None and zero_point.dtype != x.dtype:
@@ -49,12 +49,12 @@ def quantize(node: Node) -> NDArray[Any] | None:
     if operands is None or operands[0].dtype != np.float32:
         return _by_reference(node)
     x, scale, zero_point = operands
-    dtype = np.dtype(np.uint8) if zero_point is None else zero_point.dtype
-    if dtype not in _INTEGERS or not np.isfinite(x).all() or not scale.all():
+    dtype: np.dtype[Any] = np.dtype(np.uint8) if zero_point is None else zero_point.dtype
+    if dtype.name not in _INTEGERS or not np.isfinite(x).all() or not scale.all():
         return _by_reference(node)
     if not node.affords(dtype.itemsize * x.size, _STEPS * x.size):
         return None
-    limits = np.iinfo(dtype)
+    limits: Any = np.iinfo(dtype)
     with np.errstate(all="ignore"):
         moved = np.rint(x / scale)
     # A quotient may be larger than any integer; 16 bits more than the limits are exact in f32.

@@ -233,7 +233,8 @@ OPS_SECONDS = 600.0
 def _ops(args: argparse.Namespace) -> int:
     from xdsl.utils.exceptions import DiagnosticException
 
-    from layout_ir.api.measured_selection import check_measure, keep_prices, measured_costs
+    from layout_ir.api.measure_settings import check_measure
+    from layout_ir.api.measured_selection import keep_prices, measured_costs
     from layout_ir.files import all_or_none, write_result
     from layout_ir.passes.selection.costs.price_table import PriceTable
     from layout_ir.tools.program import load_program, pass_error

@@ -333,7 +333,8 @@ def costs_for(module: ModuleOp, args: argparse.Namespace) -> CostModel | None:
 
 
 def _measured(module: ModuleOp, args: argparse.Namespace, costs: CostModel | None) -> CostModel:
-    from layout_ir.api.measured_selection import MEASURE_SECONDS, check_measure, measured_costs
+    from layout_ir.api.measure_settings import MEASURE_SECONDS, check_measure
+    from layout_ir.api.measured_selection import measured_costs
 
     threads = getattr(args, "threads", None) or 1
     seconds = MEASURE_SECONDS if args.measure_seconds is None else args.measure_seconds

@@ -180,7 +180,7 @@ def _executable(
     args: argparse.Namespace, program: ModuleOp | str, feeds: Mapping[str, NDArray[Any]]
 ) -> Executable:
     from layout_ir.api.compiling import compile
-    from layout_ir.api.measured_selection import MEASURE_SECONDS
+    from layout_ir.api.measure_settings import MEASURE_SECONDS
     from layout_ir.backends.llvm.runtime.thread_pool import cpus
     from layout_ir.passes.optimize_pipeline import optimize
 

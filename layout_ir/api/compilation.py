@@ -1,0 +1,136 @@
+"""How `compile` makes a program from a module or an ONNX model: rewrites, layouts, plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+
+from layout_ir.api.executable import AnyProgram, Program
+from layout_ir.api.measure_settings import Measure
+from layout_ir.api.measured_selection import optimize
+from layout_ir.api.network_tuning import call_of, fastest, signature
+from layout_ir.api.program_arguments import entry_point, input_names, result_names
+from layout_ir.api.staged_program import StagedProgram
+from layout_ir.backends.onednn.control_flow import control_flow
+from layout_ir.backends.onednn.execution_plan import plan_execution
+from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.plan_steps import RunnablePlan
+from layout_ir.backends.onednn.rewrites.pipeline import rewrite_after_selection, rewrite_before_selection
+from layout_ir.forking import loading
+from layout_ir.gc_pause import gc_paused
+from layout_ir.passes.selection.options.targets import find_target
+from layout_ir.passes.selection.options.uniform_kernels import uniform_targets
+from layout_ir.passes.selection.translation.from_ir import is_open
+
+if TYPE_CHECKING:
+    import onnx
+
+    from layout_ir.frontends.onnx.model import Source
+    from layout_ir.passes.selection.options.conv_kernels import Target
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What a program is compiled for: `layout_ir.compile` says what each setting is."""
+
+    target: str | Target
+    threads: int
+    fuse: bool
+    checked: bool
+    measure: Measure
+    measure_seconds: float
+    tune: bool
+
+    def program(self, module: ModuleOp, entry: str) -> Program:
+        """The module, which becomes ours and is used up, with its layouts chosen, compiled."""
+        if not self.tune:
+            return Program(self.runnable(module, entry), checked=self.checked)
+        rewrite_before_selection(module, entry_point(module, entry))
+        return self._tuned(module, entry)
+
+    def runnable(self, module: ModuleOp, entry: str) -> RunnablePlan:
+        """The plan of such a module, at least cost."""
+        rewrite_before_selection(module, entry_point(module, entry))
+        self._choose_layouts(module)
+        return self._planned(module, entry)
+
+    def _choose_layouts(self, module: ModuleOp) -> None:
+        if is_open(module):
+            optimize(
+                module,
+                self.target,
+                measure=self.measure,
+                measure_seconds=self.measure_seconds,
+                threads=self.threads,
+            )
+
+    def _tuned(self, module: ModuleOp, entry: str) -> Program:
+        """The fastest of the program of least price and those whose convolutions are all of one kind."""
+        programs: dict[str, Program] = {}
+        seen: set[tuple[str, ...]] = set()
+        for kind, target in ("", self.target), *uniform_targets(find_target(self.target)).items():
+            laid_out = module.clone()
+            if not kind:
+                self._choose_layouts(laid_out)
+            elif is_open(laid_out):
+                optimize(laid_out, target)
+            if (types := signature(laid_out)) not in seen:
+                seen.add(types)
+                programs[kind] = Program(self._planned(laid_out, entry), checked=self.checked)
+        calls = {kind: call_of(program) for kind, program in programs.items()}
+        kind, gain = fastest(calls, self.measure_seconds)
+        program = programs[kind]
+        if kind:
+            program.tuning = f"{kind}, {gain:.2f} times as fast as the choice of least price"
+        return program
+
+    def _planned(self, module: ModuleOp, entry: str) -> RunnablePlan:
+        function = entry_point(module, entry)
+        rewrite_after_selection(module, function, self.fuse)
+        flow_of = partial(control_flow, compile_model=self._subgraph)
+        plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse, flow_of=flow_of)
+        names = tuple(input_names(function)), tuple(result_names(function))
+        return RunnablePlan(plan, self.threads, f"@{function.sym_name.data}", *names)
+
+    def _subgraph(self, model: onnx.ModelProto) -> RunnablePlan:
+        return self.runnable(_module(model, None), "main")
+
+    def imported(self, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
+        """A model compiled for these shapes of its inputs, in parts where types of values depend on numbers."""
+        with gc_paused():
+            with loading:
+                from layout_ir.frontends.onnx.import_error import OnnxImportError, is_unknown_type
+            try:
+                module = _module(model, shapes)
+            except OnnxImportError as error:
+                if not is_unknown_type(error):
+                    raise
+                # Whose types are known when the numbers are that they depend on.
+                compile_part = partial(self.runnable, entry="main")
+                return StagedProgram(model, shapes, compile_part, self.threads, checked=self.checked)
+            return self.program(module, "main")
+
+
+def inputs_of(model: Source) -> tuple[bool, list[str]]:
+    """Whether an input of an ONNX model has a symbolic size, and the names of its inputs."""
+    with loading:
+        from layout_ir.frontends.onnx.model import load
+
+    graph = load(model).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    is_open = any(
+        not dim.HasField("dim_value") for value in inputs for dim in value.type.tensor_type.shape.dim
+    )
+    return is_open, [value.name for value in inputs]
+
+
+def _module(model: Source, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
+    with loading:
+        from layout_ir.frontends.onnx import from_onnx
+
+    return from_onnx(model, shapes=shapes, keep_quantized=True)

@@ -1,0 +1,101 @@
+"""A folder of compiled models: the same model is not compiled twice for the same machine, library and release.
+
+    executable = li.compile("model.onnx", cache_dir="compiled")     # compiled, and written to the folder
+    executable = li.compile("model.onnx", cache_dir="compiled")     # read from it, in another process too
+
+A file is named by the hash of all that a plan depends on: the bytes of the model and of its external data, the shapes
+of its inputs, what `layout_ir.compile` was asked for, the CPU, oneDNN and our release. It is what `Executable.save`
+writes, and checked as `layout_ir.load_executable` does; one that is damaged is written anew. What cannot be saved
+(ops by the reference, subgraphs, models that are compiled in parts) is compiled each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.saved_plan import environment, file_of, read_plan
+from layout_ir.errors import LayoutError
+from layout_ir.files import write_result
+from layout_ir.forking import loading
+
+if TYPE_CHECKING:
+    from layout_ir.backends.onednn.plan_steps import RunnablePlan
+    from layout_ir.frontends.onnx.model import Source
+
+    Shapes = Mapping[str, Sequence[int]]
+    """Of the inputs of a model."""
+
+
+class ModelCache:
+    """What `folder`, which is made at the first, has of a model compiled as the `settings` say."""
+
+    def __init__(self, folder: Path, model: Source, settings: Sequence[str | float]) -> None:
+        """Reads the model. What is none, or cannot be read, has names as well: what compiles it says what is wrong."""
+        self._folder = folder
+        asked = json.dumps([environment(library()), *settings], default=str).encode()
+        self._digest = hashlib.sha256(asked)
+        with suppress(OSError):
+            for part in _digests(model):
+                self._digest.update(part)
+
+    def _path(self, shapes: Shapes | None) -> Path:
+        digest = self._digest.copy()
+        named = None if shapes is None else {str(name): list(shapes[name]) for name in shapes}
+        digest.update(json.dumps(named, sort_keys=True, default=str).encode())
+        return self._folder / f"model-{digest.hexdigest()}.exe"
+
+    def read(self, shapes: Shapes | None) -> RunnablePlan | None:
+        """The plan for inputs of these shapes; None where there is none, or one that is damaged."""
+        try:
+            return read_plan(str(self._path(shapes)), library())
+        except (FileNotFoundError, LayoutError):
+            return None
+
+    def write(self, plan: RunnablePlan, shapes: Shapes | None) -> None:
+        """Keeps a plan, if it can be kept. Raises OSError where the folder cannot be written to."""
+        try:
+            parts = file_of(plan)
+        except LayoutError:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_result(parts, str(self._path(shapes)))
+
+
+def _digests(model: Source) -> Iterator[bytes]:
+    """The hashes of the bytes of a model, and of the files with its external data, in order."""
+    if isinstance(model, bytes):
+        yield hashlib.sha256(model).digest()
+    elif isinstance(model, str | os.PathLike):
+        data = Path(model).read_bytes()
+        yield hashlib.sha256(data).digest()
+        # The key of an entry that names a file stands in the model as it is; most models have none.
+        if b"location" in data:
+            yield from _external_digests(data, Path(model).parent)
+    else:
+        yield hashlib.sha256(model.SerializeToString(deterministic=True)).digest()
+
+
+def _external_digests(data: bytes, folder: Path) -> Iterator[bytes]:
+    with loading:
+        import onnx
+        from google.protobuf.message import DecodeError
+
+        from layout_ir.passes.onnx.model_file import tensors_within
+
+    model = onnx.ModelProto()
+    with suppress(DecodeError):
+        model.ParseFromString(data)
+    entries = (entry for tensor in tensors_within(model.graph) for entry in tensor.external_data)
+    for name in sorted({entry.value for entry in entries if entry.key == "location"}):
+        file = (folder / name).resolve()
+        # A file outside of the folder is refused by what compiles the model, and not looked at.
+        if file.is_relative_to(folder.resolve()) and file.is_file():
+            with file.open("rb") as stream:
+                yield hashlib.file_digest(stream, "sha256").digest()

@@ -1,0 +1,167 @@
+"""A model that was compiled once is read from a folder, by other processes too, and only where nothing differs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from layout_ir.errors import LayoutError
+from tests.api.test_compiling import open_model, outputs_of
+from tests.backends.onednn.small_programs import Program, needs_library, numbers
+
+pytestmark = needs_library
+
+
+def model(seed: int = 0) -> Any:
+    """A convolution with a ReLU on a picture of 3x8x8."""
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", floats, (1, 3, 8, 8))],
+        [helper.make_tensor_value_info("y", floats, (1, 8, 6, 6))],
+        [onnx.numpy_helper.from_array(numbers((8, 3, 3, 3), seed), "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def check(executable: li.Executable, source: Any, x: np.ndarray[Any, Any]) -> None:
+    (found,) = executable({"x": x})
+    np.testing.assert_allclose(found, outputs_of(source, {"x": x})[0], rtol=0, atol=1e-5)
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The shapes of the models that were compiled, and not read."""
+    from layout_ir.api.compilation import Compilation
+
+    seen: list[Any] = []
+    imported = Compilation.imported
+
+    def counted(self: Compilation, source: Any, shapes: Any) -> Any:
+        seen.append(shapes)
+        return imported(self, source, shapes)
+
+    monkeypatch.setattr(Compilation, "imported", counted)
+    return seen
+
+
+@pytest.mark.parametrize("form", ["file", "bytes", "proto"])
+def test_the_second_time_it_is_read(tmp_path: Path, compiled: list[Any], form: str):
+    source, x, folder = model(), numbers((1, 3, 8, 8), 1), tmp_path / "deep" / "compiled"
+    given: Any = source
+    if form != "proto":
+        given = source.SerializeToString()
+    if form == "file":
+        (tmp_path / "net.onnx").write_bytes(given)
+        given = tmp_path / "net.onnx"
+    for _ in range(2):
+        check(li.compile(given, cache_dir=folder), source, x)
+    assert compiled == [None]
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_another_process_imports_no_compiler(tmp_path: Path):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model().SerializeToString())
+    li.compile(path, cache_dir=tmp_path / "compiled")
+    code = (
+        "import sys, numpy, layout_ir as li\n"
+        f"executable = li.compile({str(path)!r}, cache_dir={str(tmp_path / 'compiled')!r})\n"
+        "executable([numpy.ones((1, 3, 8, 8), numpy.float32)])\n"
+        "assert 'xdsl.ir' not in sys.modules and 'onnx' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_each_size_of_an_open_batch_is_kept(tmp_path: Path, compiled: list[Any]):
+    source = open_model()
+    for _ in range(2):
+        executable = li.compile(source, cache_dir=tmp_path)
+        for batch in (1, 4):
+            check(executable, source, numbers((batch, 3, 8, 8), batch))
+    assert compiled == [{"x": (1, 3, 8, 8)}, {"x": (4, 3, 8, 8)}]
+
+
+def test_negative_another_model_or_setting_is_compiled(tmp_path: Path, compiled: list[Any]):
+    x = numbers((1, 3, 8, 8), 1)
+    li.compile(model(), cache_dir=tmp_path)
+    check(li.compile(model(1), cache_dir=tmp_path), model(1), x)
+    check(li.compile(model(), threads=2, cache_dir=tmp_path), model(), x)
+    check(li.compile(model(), fuse=False, cache_dir=tmp_path), model(), x)
+    assert len(compiled) == 4
+
+
+def test_negative_other_external_data_are_another_model(tmp_path: Path, compiled: list[Any]):
+    onnx = pytest.importorskip("onnx")
+    path, x = tmp_path / "net.onnx", numbers((1, 3, 8, 8), 1)
+    for seed in (0, 1, 1):
+        source = model(seed)
+        (tmp_path / "weights").unlink(missing_ok=True)
+        # The model file is the same each time.
+        onnx.save_model(
+            onnx.ModelProto.FromString(source.SerializeToString()),
+            path,
+            save_as_external_data=True,
+            location="weights",
+            size_threshold=0,
+        )
+        check(li.compile(path, cache_dir=tmp_path / "compiled"), source, x)
+    assert len(compiled) == 2
+
+
+def test_negative_a_damaged_file_is_written_anew(tmp_path: Path, compiled: list[Any]):
+    source, x = model(), numbers((1, 3, 8, 8), 1)
+    li.compile(source, cache_dir=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    whole = kept.read_bytes()
+    for damaged in (whole[:-1], whole[:100], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
+        kept.write_bytes(damaged)
+        check(li.compile(source, cache_dir=tmp_path), source, x)
+        assert kept.read_bytes() == whole
+    assert len(compiled) == 5
+
+
+def test_negative_what_cannot_be_saved_is_compiled_each_time(tmp_path: Path, compiled: list[Any]):
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Det", ["x"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("x", floats, (2, 3, 3))],
+        [helper.make_tensor_value_info("y", floats, (2,))],
+    )
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = numbers((2, 3, 3), 1)
+    for _ in range(2):
+        executable = li.compile(source, cache_dir=tmp_path)
+        assert executable.fallbacks
+        np.testing.assert_allclose(executable([x])[0], np.linalg.det(x), rtol=1e-4)
+    assert len(compiled) == 2 and not list(tmp_path.iterdir())
+
+
+def test_negative_what_is_no_model_is_an_error_as_without_a_folder(tmp_path: Path):
+    for wrong in (tmp_path / "none.onnx", b"no model"):
+        with pytest.raises(LayoutError) as without:
+            li.compile(wrong)
+        with pytest.raises(LayoutError) as with_folder:
+            li.compile(wrong, cache_dir=tmp_path / "compiled")
+        assert str(with_folder.value) == str(without.value)
+
+
+def test_negative_modules_and_targets_without_names_are_refused(tmp_path: Path):
+    program = Program((1, 8))
+    with pytest.raises(LayoutError, match="is for ONNX models"):
+        li.compile(program.module(program.argument(0, "ab")), cache_dir=tmp_path)
+    from layout_ir.passes.selection.options.targets import find_target
+
+    with pytest.raises(LayoutError, match="targets that have a name"):
+        li.compile(model(), find_target("onednn"), cache_dir=tmp_path)
