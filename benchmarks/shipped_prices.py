@@ -6,8 +6,8 @@
 Measures what the ops of the networks of the onnx package and of those of `tests/zoo` listed below could run as, in the
 layouts of target onednn, on one thread, until the seconds are over: a few options of every network at first. What was
 measured is added to --prices, so that several runs go on where the one before ended. The model that fits all of it is
-written into the package. With --ops, only what these take is measured, and the rest of the model stays as it is, with
-the machine that it names.
+written into the package. With --ops, only what these take is measured (`nn.conv`, or `nn.conv:grouped` for a variant of
+it), and the rest of the model stays as it is, with the machine that it names. --networks are of tests/zoo, or files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from layout_ir.backends.onednn.op_timing import measured, price_source
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
 from layout_ir.passes.selection.costs.price_keys import PriceKey
-from layout_ir.passes.selection.costs.price_model import PriceModel, fitted_model
+from layout_ir.passes.selection.costs.price_model import PriceModel, fitted_model, group_of
 from layout_ir.passes.selection.costs.price_model_file import model_text, shipped_model
 from layout_ir.passes.selection.costs.price_table import Price, PriceTable, read_prices
 from layout_ir.passes.selection.translation.deciding_prices import Answers
@@ -46,16 +46,23 @@ ZOO = (
 )  # fmt: skip
 
 
+def _is_asked(ops: Sequence[str], op: str, variant: str) -> bool:
+    return op in ops or f"{op}:{variant}" in ops
+
+
 def _answers(ops: Sequence[str] | None) -> Answers | None:
     """Who answers questions about prices: about `ops` alone, where some are named."""
     if ops is None:
         return None
 
+    def is_asked(key: PriceKey) -> bool:
+        return _is_asked(ops, *group_of(key)[:2])
+
     def ask(
         questions: Sequence[tuple[PriceKey, Question]],
     ) -> Iterator[tuple[PriceKey, Price | None]]:
-        yield from ((key, None) for key, _ in questions if key.op not in ops)
-        yield from measured([pair for pair in questions if pair[0].op in ops], library(), 1)
+        yield from ((key, None) for key, _ in questions if not is_asked(key))
+        yield from measured([pair for pair in questions if is_asked(pair[0])], library(), 1)
 
     return ask
 
@@ -69,7 +76,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--prices", metavar="FILE", help="what was measured before, and is added to")
     parser.add_argument("--ops", nargs="+", metavar="OP", help="measure these alone")
-    parser.add_argument("--networks", nargs="+", metavar="NAME", help="of tests/zoo, in place of all")
+    parser.add_argument(
+        "--networks", nargs="+", metavar="NAME", help="of tests/zoo, or files, in place of all"
+    )
     args = parser.parse_args()
     source = price_source(library(), 1)
     if not library().instruction_set.startswith(args.extension):
@@ -78,7 +87,7 @@ def main() -> None:
     costs = MeasuredCosts(dict(table.of(source)), source)
     end = monotonic() + args.seconds
     models = [] if args.networks else [("onnx:" + name, shipped_network("onnx:" + name)) for name in SHIPPED]
-    models += [(name, None) for name in args.networks or ZOO]
+    models += [(name, name if name.endswith(".onnx") else None) for name in args.networks or ZOO]
     for number, (name, path) in enumerate(models):
         left = end - monotonic()
         if left <= 0:
@@ -100,7 +109,8 @@ def main() -> None:
         raise SystemExit("too few prices for a model")
     if args.ops:
         shipped, source = shipped_model(f"onednn-{args.extension}")
-        model = PriceModel({**shipped.groups, **model.groups})
+        groups = {group: fit for group, fit in model.groups.items() if _is_asked(args.ops, *group[:2])}
+        model = PriceModel({**shipped.groups, **groups})
     path = ROOT / "passes" / "selection" / "costs" / f"onednn-{args.extension}.json"
     path.write_text(model_text(model, source), encoding="utf-8")
     print(f"{len(costs.prices)} prices, {len(model.groups)} groups, {path.stat().st_size} bytes in {path}")

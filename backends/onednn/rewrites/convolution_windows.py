@@ -6,15 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 
-from layout_ir.backends.onednn.library import Library, Refused, dims
-from layout_ir.backends.onednn.memory_descriptors import any_format, tagged
-from layout_ir.backends.onednn.primitives import INFERENCE, Algorithm, PrimitiveDescriptor, Request
+from layout_ir.backends.onednn.library import Library
+from layout_ir.backends.onednn.rewrites.convolution_kernels import has_kernel, replaced, tags_of
 from layout_ir.backends.onednn.rewrites.inserted_ops import InsertedOps, elements_of
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of, is_any
@@ -50,7 +46,7 @@ def _without_idle_weights(op: nn.ConvOp, weights: Array) -> nn.ConvOp:
     if (*begins, *ends) == tuple(op.pads):
         return op
     ops = InsertedOps(op)
-    return _replaced(op, ops, op.x, ops.constant(weights[tuple(kept)]), (*begins, *ends))
+    return replaced(op, ops, op.x, ops.constant(weights[tuple(kept)]), pads=(*begins, *ends))
 
 
 def _used(extent: int, result: int, window: int, stride: int, begin: int, dilation: int) -> Array:
@@ -72,43 +68,14 @@ def _with_padded_operand(op: nn.ConvOp, library: Library) -> None:
         return
     padded = [*shape[:-1], shape[-1] + begin + end]
     pads[rank - 1] = pads[-1] = 0
-    spatial = "cde"[:rank]
-    for tag in (f"aB{spatial}16b", f"aB{spatial}8b", f"a{spatial}b"):
-        if _has_kernel(op, library, shape, op.pads, tag):
+    for tag in tags_of(op):
+        if has_kernel(op, library, tag):
             return
-        if _has_kernel(op, library, padded, pads, tag):
+        if has_kernel(op, library, tag, shape=padded, pads=pads):
             break
     else:
         return
     zeros = [0] * (len(shape) - 1)
     ops = InsertedOps(op)
-    _replaced(op, ops, ops.apply(nn.PadOp, op.x, pads=(*zeros, begin, *zeros, end)), op.w, pads)
-
-
-def _has_kernel(op: nn.ConvOp, library: Library, shape: Sequence[int], pads: Sequence[int], tag: str) -> bool:
-    """Whether the library convolves an operand of this shape in a format by more than its reference, or products over
-    unrolled windows. It takes 0.07 ms to say so."""
-    rank = len(op.strides)
-    weights = shape_of(op.w)
-    if op.group > 1:
-        weights = (op.group, weights[0] // op.group, *weights[1:])
-    windows = (dims(op.strides), dims(d - 1 for d in op.dilations), dims(pads[:rank]), dims(pads[rank:]))
-    try:
-        x, y = tagged(library, shape, tag), tagged(library, shape_of(op.result), tag)
-        tensors = (x, any_format(library, weights), None, y)
-        request = Request(
-            "convolution_forward", (INFERENCE, Algorithm.CONVOLUTION, *tensors, *windows), (windows,)
-        )
-        kernel = PrimitiveDescriptor(library, request)
-    except Refused:
-        return False
-    return not kernel.is_slow and "gemm" not in kernel.implementation
-
-
-def _replaced(op: nn.ConvOp, ops: InsertedOps, x: SSAValue, w: SSAValue, pads: Sequence[int]) -> nn.ConvOp:
-    """The convolution of x with w, in place of `op`."""
-    attributes = {name: getattr(op, name) for name in op.__fields__} | {"pads": tuple(pads)}
-    result = ops.apply(nn.ConvOp, x, w, op.b, **attributes)
-    ops.replace(result)
-    assert isinstance(result.owner, nn.ConvOp)
-    return result.owner
+    padded_x = ops.apply(nn.PadOp, op.x, pads=(*zeros, begin, *zeros, end))
+    replaced(op, ops, padded_x, op.w, pads=tuple(pads))

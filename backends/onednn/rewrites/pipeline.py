@@ -18,6 +18,7 @@ from layout_ir.backends.onednn.rewrites.dequantization_sinking import sink_dequa
 from layout_ir.backends.onednn.rewrites.equal_ops import merge_equal_ops
 from layout_ir.backends.onednn.rewrites.gather_views import replace_gathers
 from layout_ir.backends.onednn.rewrites.half_floats import widen_half_floats, widen_ops_without_kernels
+from layout_ir.backends.onednn.rewrites.merged_groups import merge_groups
 from layout_ir.backends.onednn.rewrites.node_decomposition import decompose_nodes
 from layout_ir.backends.onednn.rewrites.pad_folding import fold_pads
 from layout_ir.backends.onednn.rewrites.prefix_sums import decompose_prefix_sums
@@ -45,6 +46,7 @@ def rewrite_before_selection(module: ModuleOp, function: FuncOp) -> None:
         replace_transposed_convolutions(module)
         shrink_windows(module, library())
         split_channel_multipliers(module)
+        merge_groups(module, library())
         decompose_prefix_sums(module)
         decompose_resizes(module)
         sink_dequantizations(module)
