@@ -124,6 +124,8 @@ class CostFunctions:
         self._trees_of: dict[tuple[int, int, _Formats, int, _Formats], Table] = {}
         """By reorders, weight, formats wanted, how many at once, and those made, the trees of a value, while there is
         room."""
+        self._chains_of: dict[tuple[int, int], Table] = {}
+        """By reorders and weight, what `_chains` gives."""
         numbers: dict[Matrix, int] = {}
         numbered = {id(value.reorder): value.reorder for value in problem.values}
         self._matrix_of = {
@@ -305,6 +307,8 @@ class CostFunctions:
     def _value_tables(self, values: list[_Value], signature: tuple[Any, ...]) -> Table:
         sizes: tuple[int, ...] = signature[3]
         axes: tuple[int, ...] = signature[5]
+        if len(axes) == 1:
+            return self._tables_of_one_use(values, sizes, is_maker_first=signature[4] < axes[0])
         n = len(values)
         count = len(values[0].wanted)
         step = max(1, TREES // (count_sets(count, len(axes)) * signature[1]))
@@ -323,6 +327,28 @@ class CostFunctions:
         used = [spread([d.used[k] for d in values], axis) for k, axis in enumerate(axes)]
         found = trees[rows.reshape([n] + [1] * len(sizes)), set_numbers(used, count), made]
         return np.ascontiguousarray(np.broadcast_to(found, (n, *sizes)))
+
+    def _tables_of_one_use(
+        self, values: list[_Value], sizes: tuple[int, ...], *, is_maker_first: bool
+    ) -> Table:
+        """The tables of values that are used once: most are, and their trees are chains of reorders."""
+        tables: list[Table] = []
+        for value in values:
+            asked = np.array([value.wanted[place] for place in value.used[0]])
+            costs = self._chains(value.number)[np.array(value.made)[:, None], asked]
+            tables.append(costs if is_maker_first else costs.T)
+        return np.array(tables).reshape(len(values), *sizes)
+
+    def _chains(self, number: int) -> Table:
+        """[from, to] -> weight * cost of the cheapest chain of reorders of a value."""
+        value = self.problem.values[number]
+        key = self._matrix_of[id(value.reorder)], value.weight
+        found = self._chains_of.get(key)
+        if found is None:
+            chains = _distances(np.array([value.reorder], np.int64))
+            (found,) = _weighted(chains, [value.weight])
+            self._chains_of[key] = found
+        return found
 
     def _wide_value_tables(self, values: list[_ValueWithSets], signature: tuple[Any, ...]) -> Table:
         n, most, more = len(values), signature[3], signature[4]
