@@ -302,6 +302,20 @@ class Graph:
             return extent
         return 1 if extent in self.batches else self.counted.get(extent, UNKNOWN_EXTENT)
 
+    def extents_of_its_own(self) -> set[str | None]:
+        """The extents of values that are no numbers and no extents of inputs: their names, and None where one is not
+        known, or not even the rank."""
+        known = {extent for value in self.proto.input for extent in self.shape(value.name) or ()} - {None}
+        found: set[str | None] = set()
+        for node in self.nodes_of_model:
+            for name in filter(None, node.outputs):
+                shape = self.shape(name)
+                if shape is None:
+                    found.add(None)
+                elif not is_static(shape):
+                    found.update([n for n in shape if not isinstance(n, int) and n not in known])
+        return found
+
     @cached_property
     def quantized(self) -> frozenset[str]:
         """The floats inside of what runtimes compute on integers, and what Transposes make of them.
@@ -591,7 +605,8 @@ def _counted_extents(
         for name, shape in inputs.items()
         if shape and not is_static(shape)
     }
-    if not sizes:
+    # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
+    if not sizes or graph.extents_of_its_own() <= {None}:
         return {}
     found: dict[Extent, int] = {}
     for name, type in infer(shapes=sizes)[0].items():
