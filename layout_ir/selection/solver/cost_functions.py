@@ -37,7 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.selection.solver.demand_sets import DemandSets, count_sets, find_demand_sets, sets_of
-from layout_ir.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem, tree_cost
+from layout_ir.selection.solver.small_tables import combined, spread
 
 Table = NDArray[np.int64]
 Scope = tuple[int, ...]
@@ -124,7 +125,7 @@ class CostFunctions:
         self._trees_of: dict[tuple[int, int, _Formats, int, _Formats], Table] = {}
         """By reorders, weight, formats wanted, how many at once, and those made, the trees of a value, while there is
         room."""
-        self._chains_of: dict[tuple[int, int], Table] = {}
+        self._chains_of: dict[tuple[int, int], Sequence[Sequence[int]]] = {}
         """By reorders and weight, what `_chains` gives."""
         numbers: dict[Matrix, int] = {}
         numbered = {id(value.reorder): value.reorder for value in problem.values}
@@ -304,10 +305,55 @@ class CostFunctions:
         own = _unfit(first.signature).reshape([self.domains[v] for v in first.scope])
         return np.broadcast_to(own, (len(numbers), *own.shape))
 
+    def entries(self, number: int) -> Sequence[int]:
+        """The table of one cost function, its entries with the last variable fastest: what `tables` has as an array, in
+        less time where they are few."""
+        function = self.functions[number]
+        if function.kind == "op":
+            op = self.problem.ops[function.number]
+            return [min(op.weight * choice.cost, FORBIDDEN) for choice in op.choices]
+        value = function.formats
+        if not isinstance(value, _Value) or len(value.wanted) > NARROW:
+            return self.tables([number]).ravel().tolist()
+        if _is_of_chains(function.signature):
+            asked = [value.wanted[place] for place in value.used[0]]
+            return self._entries_of_one_use(value, asked, function.signature)
+        return self._entries_of_uses(value, function.signature)
+
+    def _entries_of_one_use(
+        self, value: _Value, asked: Sequence[int], signature: tuple[Any, ...]
+    ) -> Sequence[int]:
+        chains = self._chains(value.number)
+        if signature[4] < signature[5][0]:
+            return [row[f] for row in [chains[f] for f in value.made] for f in asked]
+        rows = [chains[f] for f in value.made]
+        return [row[f] for f in asked for row in rows]
+
+    def _entries_of_uses(self, value: _Value, signature: tuple[Any, ...]) -> Sequence[int]:
+        sizes: tuple[int, ...] = signature[3]
+        groups: list[list[int]] = [[0] * size for size in sizes]
+        always = 0
+        for axis, places in zip(signature[5], value.used, strict=True):
+            if axis < 0:
+                always |= 1 << places[0]
+            else:
+                groups[axis] = [bits | 1 << place for bits, place in zip(groups[axis], places, strict=True)]
+        asked = combined([[always], *groups])
+        axis: int = signature[4]
+        made = value.made * len(asked) if axis < 0 else spread(value.made, (axis,), sizes)
+        costs = {pair: self._tree(value, *pair) for pair in {*zip(made, asked, strict=True)}}
+        return [costs[pair] for pair in zip(made, asked, strict=True)]
+
+    def _tree(self, value: _Value, made: int, asked: int) -> int:
+        """Weight * cost of the tree from format `made` to those of `wanted` whose bits are in `asked`."""
+        node = self.problem.values[value.number]
+        needed = [f for k, f in enumerate(value.wanted) if asked >> k & 1]
+        return min(node.weight * tree_cost(node.reorder, made, needed), FORBIDDEN)
+
     def _value_tables(self, values: list[_Value], signature: tuple[Any, ...]) -> Table:
         sizes: tuple[int, ...] = signature[3]
         axes: tuple[int, ...] = signature[5]
-        if len(axes) == 1:
+        if _is_of_chains(signature):
             return self._tables_of_one_use(values, sizes, is_maker_first=signature[4] < axes[0])
         n = len(values)
         count = len(values[0].wanted)
@@ -335,18 +381,21 @@ class CostFunctions:
         tables: list[Table] = []
         for value in values:
             asked = np.array([value.wanted[place] for place in value.used[0]])
-            costs = self._chains(value.number)[np.array(value.made)[:, None], asked]
+            costs = np.array(self._chains(value.number))[np.array(value.made)[:, None], asked]
             tables.append(costs if is_maker_first else costs.T)
         return np.array(tables).reshape(len(values), *sizes)
 
-    def _chains(self, number: int) -> Table:
+    def _chains(self, number: int) -> Sequence[Sequence[int]]:
         """[from, to] -> weight * cost of the cheapest chain of reorders of a value."""
         value = self.problem.values[number]
         key = self._matrix_of[id(value.reorder)], value.weight
         found = self._chains_of.get(key)
         if found is None:
-            chains = _distances(np.array([value.reorder], np.int64))
-            (found,) = _weighted(chains, [value.weight])
+            if value.weight == 1 and _is_direct(value.reorder):
+                found = value.reorder
+            else:
+                (chains,) = _weighted(_distances(np.array([value.reorder], np.int64)), [value.weight])
+                found = chains.tolist()
             self._chains_of[key] = found
         return found
 
@@ -444,6 +493,22 @@ def steiner(
             np.minimum(whole, reach, out=whole)
         first += sets
     return trees
+
+
+def _is_of_chains(signature: tuple[Any, ...]) -> bool:
+    """Whether a value is used once, and by another op than makes it: its trees are chains, a row of them for each way
+    to make it."""
+    axes = signature[5]
+    return len(axes) == 1 and (axes[0] != signature[4] or axes[0] < 0)
+
+
+def _is_direct(reorder: Matrix) -> bool:
+    """Whether it is seen at once that no chain of reorders costs less than one: none leads to a format for less."""
+    for target, costs in enumerate(zip(*reorder, strict=True)):
+        others = costs[:target] + costs[target + 1 :]
+        if others and not (min(others) == max(others) <= FORBIDDEN):
+            return False
+    return True
 
 
 def _distances(reorder: Table) -> Table:
