@@ -51,7 +51,7 @@ WIDE = 1 << 19
 """Entries of the tables that values may have where variables of their own would make elimination dearer."""
 
 
-MOST_LISTS = 4
+MOST_LISTS = 6
 """Small buckets of one shape up to which each is added up as a list; more are one array operation."""
 
 _Message = tuple[Table, int] | list[int]
@@ -155,7 +155,7 @@ class Elimination:
             for part in _chunks(list(alike.items()), max(1, CHUNK // prod(shape))):
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
-                if prod(shape) <= MOST_ENTRIES and len(part) <= MOST_LISTS:
+                if len(part) <= MOST_LISTS and len(part) * prod(shape) <= MOST_ENTRIES:
                     for content, own in part:
                         self._bucket(content, own, shape)
                 else:
