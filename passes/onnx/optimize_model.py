@@ -355,8 +355,8 @@ class _Task:
             return None
         plan, rewriter, cost, left = self.written
         is_open = bool(plan.open_extents())
-        if is_open and plan.graph.extents_of_its_own():
-            # Shape inference may find more extents now than it did; more than the names of inputs it cannot.
+        if is_open:
+            # Shape inference may find more extents now than it did.
             (graph,) = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
         else:
             origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]

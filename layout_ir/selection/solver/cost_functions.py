@@ -48,6 +48,9 @@ DIRECT = 1 << 12
 """Entries of its table above which a value gets a variable. Three ops of six options take 216; a value of many uses
 takes more by a factor per use."""
 
+FEW = 4
+"""Up to so many formats that are asked for, the trees to them are found one by one: mostly, few of them are needed."""
+
 NARROW = 12
 """Up to so many formats, the number of a set is looked up by the bits of its members, which is the quicker way."""
 
@@ -127,6 +130,8 @@ class CostFunctions:
         room."""
         self._chains_of: dict[tuple[int, int], Sequence[Sequence[int]]] = {}
         """By reorders and weight, what `_chains` gives."""
+        self._direct: dict[int, bool] = {}
+        """By reorders, what `_is_direct` gives."""
         numbers: dict[Matrix, int] = {}
         numbered = {id(value.reorder): value.reorder for value in problem.values}
         self._matrix_of = {
@@ -313,20 +318,19 @@ class CostFunctions:
             op = self.problem.ops[function.number]
             return [min(op.weight * choice.cost, FORBIDDEN) for choice in op.choices]
         value = function.formats
-        if not isinstance(value, _Value) or len(value.wanted) > NARROW:
-            return self.tables([number]).ravel().tolist()
-        if _is_of_chains(function.signature):
-            asked = [value.wanted[place] for place in value.used[0]]
-            return self._entries_of_one_use(value, asked, function.signature)
-        return self._entries_of_uses(value, function.signature)
+        if isinstance(value, _Value):
+            if _is_of_chains(function.signature):
+                return self._entries_of_one_use(value, function.signature)
+            if len(value.wanted) <= FEW or self._is_direct(value.number):
+                return self._entries_of_uses(value, function.signature)
+        return self.tables([number]).ravel().tolist()
 
-    def _entries_of_one_use(
-        self, value: _Value, asked: Sequence[int], signature: tuple[Any, ...]
-    ) -> Sequence[int]:
+    def _entries_of_one_use(self, value: _Value, signature: tuple[Any, ...]) -> Sequence[int]:
         chains = self._chains(value.number)
-        if signature[4] < signature[5][0]:
-            return [row[f] for row in [chains[f] for f in value.made] for f in asked]
         rows = [chains[f] for f in value.made]
+        asked = [value.wanted[place] for place in value.used[0]]
+        if signature[4] < signature[5][0]:
+            return [row[f] for row in rows for f in asked]
         return [row[f] for f in asked for row in rows]
 
     def _entries_of_uses(self, value: _Value, signature: tuple[Any, ...]) -> Sequence[int]:
@@ -348,7 +352,11 @@ class CostFunctions:
         """Weight * cost of the tree from format `made` to those of `wanted` whose bits are in `asked`."""
         node = self.problem.values[value.number]
         needed = [f for k, f in enumerate(value.wanted) if asked >> k & 1]
-        return min(node.weight * tree_cost(node.reorder, made, needed), FORBIDDEN)
+        if self._is_direct(value.number):
+            cost = sum([node.reorder[made][f] for f in needed])
+        else:
+            cost = tree_cost(node.reorder, made, needed)
+        return min(node.weight * cost, FORBIDDEN)
 
     def _value_tables(self, values: list[_Value], signature: tuple[Any, ...]) -> Table:
         sizes: tuple[int, ...] = signature[3]
@@ -391,13 +399,24 @@ class CostFunctions:
         key = self._matrix_of[id(value.reorder)], value.weight
         found = self._chains_of.get(key)
         if found is None:
-            if value.weight == 1 and _is_direct(value.reorder):
+            if value.weight == 1 and self._is_direct(number):
                 found = value.reorder
             else:
                 (chains,) = _weighted(_distances(np.array([value.reorder], np.int64)), [value.weight])
                 found = chains.tolist()
             self._chains_of[key] = found
         return found
+
+    def _is_direct(self, number: int) -> bool:
+        """Whether reorders of a value cost the same wherever they start: all in a tree may start at its root."""
+        reorder = self.problem.values[number].reorder
+        key = self._matrix_of[id(reorder)]
+        if key not in self._direct:
+            self._direct[key] = all(
+                len({cost for source, cost in enumerate(costs) if source != target}) <= 1
+                for target, costs in enumerate(zip(*reorder, strict=True))
+            )
+        return self._direct[key]
 
     def _wide_value_tables(self, values: list[_ValueWithSets], signature: tuple[Any, ...]) -> Table:
         n, most, more = len(values), signature[3], signature[4]
@@ -500,15 +519,6 @@ def _is_of_chains(signature: tuple[Any, ...]) -> bool:
     to make it."""
     axes = signature[5]
     return len(axes) == 1 and (axes[0] != signature[4] or axes[0] < 0)
-
-
-def _is_direct(reorder: Matrix) -> bool:
-    """Whether it is seen at once that no chain of reorders costs less than one: none leads to a format for less."""
-    for target, costs in enumerate(zip(*reorder, strict=True)):
-        others = costs[:target] + costs[target + 1 :]
-        if others and not (min(others) == max(others) <= FORBIDDEN):
-            return False
-    return True
 
 
 def _distances(reorder: Table) -> Table:

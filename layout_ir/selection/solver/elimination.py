@@ -7,7 +7,8 @@ messages waiting, cut into segments of bounded size, and within a segment those 
 operation. Time and memory grow with the entries of the tables, not with their number.
 
 Networks repeat their blocks, and what is added up for one block is what is added up for the next. A bucket whose cost
-functions and messages are those of another has the same message: it is computed once for all of them.
+functions and messages are those of another has the same message: it is computed once for all of them. What is left are
+often tables of a few dozen entries, each of a shape of its own: these are added up as lists (`small_tables`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,6 @@ ENTRIES_PER_BUCKET = 1 << 12
 
 WIDE = 1 << 19
 """Entries of the tables that values may have where variables of their own would make elimination dearer."""
-
 
 MOST_LISTS = 6
 """Small buckets of one shape up to which each is added up as a list; more are one array operation."""
@@ -250,7 +250,10 @@ class Elimination:
         key = self.functions.functions[number].signature, *self.functions.content(number)
         found = self._listed.get(key)
         if found is None:
-            found = self._listed[key] = self.functions.entries(number)
+            found = self.functions.entries(number)
+            if len(found) <= self._room_for_filled:
+                self._room_for_filled -= len(found)
+                self._listed[key] = found
         return found
 
     def _send_entries(self, numbers: list[int], entries: _Entries) -> None:

@@ -39,7 +39,7 @@ def _spreading(axes: tuple[int, ...], shape: tuple[int, ...]) -> Callable[[Seque
 
 
 def added(tables: Sequence[Sequence[int]]) -> list[int]:
-    """The sum of tables of one shape."""
+    """The sum of tables of one shape, FORBIDDEN and more where an entry is forbidden: these integers have no limit."""
     first, *others = tables
     total = list(first)
     for table in others:
