@@ -356,15 +356,21 @@ class NamedProblem:
         only_taken = next(iter(taken)) if len(taken) == 1 else None
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
+            if only_taken == f:
+                rows.append((0,) * len(formats))
+                continue
             row: list[int] = []
             of_source = known.setdefault(source, {})
             for g, target in enumerate(formats):
-                if f == g or only_made == g or only_taken == f:
+                if f == g or only_made == g:
                     row.append(0)
                     continue
                 cost = of_source.get(target)
                 if cost is None:
-                    cost = 0 if lazy else self._cost(value, source, target)
+                    if lazy:
+                        cost = 0
+                    else:
+                        cost = of_source[target] = self._answer(value, source, target)
                 row.append(cost)
             rows.append(tuple(row))
         return tuple(rows)
@@ -378,13 +384,17 @@ class NamedProblem:
         of_source = self._asked.setdefault(self._kind(value), {}).setdefault(source, {})
         known = of_source.get(target)
         if known is None:
-            cost = self._stated[value][2] if value in self._stated else self._reorder_cost
-            known = cost(value, source, target)
-            if type(known) is not int or not 0 <= known < FORBIDDEN or self._resolution is not None:
-                where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
-                known = self._units(known, where)
-            of_source[target] = known
+            known = of_source[target] = self._answer(value, source, target)
         return known
+
+    def _answer(self, value: Hashable, source: Hashable, target: Hashable) -> int:
+        """What a reorder is said to cost, in units of the resolution."""
+        ask = self._stated[value][2] if value in self._stated else self._reorder_cost
+        cost = ask(value, source, target)
+        if type(cost) is int and 0 <= cost < FORBIDDEN and self._resolution is None:
+            return cost
+        where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
+        return self._units(cost, where)
 
     def _ask_for_reorders_of(self, numbering: Numbering, problem: Problem, solution: Solution) -> bool:
         """Asks what the reorders of a solution cost; whether some were not known."""

@@ -91,9 +91,8 @@ class NodeWriter:
             (proto.input, self.inputs, self.node.inputs),
             (proto.output, self.outputs, self.node.outputs),
         ):
-            for number, (name, old) in enumerate(zip(own, before, strict=True)):
-                if name != old:
-                    names[number] = name
+            if tuple(own) != before:
+                names[:] = own
         return proto
 
     def with_ones(self, number: int, axes: Sequence[int]) -> str:

@@ -295,9 +295,12 @@ class GraphRewriter:
 
     def _dropped(self) -> set[str]:
         """The initializers that nobody needs any more in the order of the model."""
+        found = self.graph.initializers.keys() - self.copied
+        if not found:
+            return found
         # What nobody used before is not for us to drop: somebody else may know it by name.
         used = {name for node in self.graph.nodes_of_model for name in (*node.inputs, *node.captures)}
-        return (self.graph.initializers.keys() & used) - self.copied
+        return found & used
 
     def _blocked_alike(self) -> Callable[[str, str], bool]:
         """Tells of the names of two tensors whether both are blocked, in one order, and of one shape."""
@@ -544,8 +547,9 @@ def _replace_graph(
     new.value_info.extend(value for value in graph.value_info if value.name in names)
     stated = {value.name for value in new.value_info}
     new.value_info.extend(value for value in types if value.name in names and value.name not in stated)
-    for number in reversed(range(len(graph.initializer))):
-        if graph.initializer[number].name in dropped:
+    if dropped:
+        places = [number for number, tensor in enumerate(graph.initializer) if tensor.name in dropped]
+        for number in reversed(places):
             del graph.initializer[number]
     graph.initializer.extend(written.initializers)
     if graph.quantization_annotation:

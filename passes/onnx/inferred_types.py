@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,8 @@ def inferred_types(
     operators to which ONNX Runtime fuses convolutions and activations are known besides those of ONNX.
     """
     light = _without_weights(model, overridable, shapes, known)
-    if any(domain_of(entry.domain).startswith("com.microsoft") for entry in model.opset_import):
+    of_runtime = any(domain_of(entry.domain).startswith("com.microsoft") for entry in model.opset_import)
+    if of_runtime:
         own = {(domain_of(function.domain), function.name) for function in model.functions}
         for graph in reversed(_all_graphs(light.graph)):  # a node is copied with its subgraphs
             nodes = [each for node in graph.node for each in _known_to_inference(node, own)]
@@ -89,8 +91,7 @@ def inferred_types(
                 value.type.tensor_type.ClearField("shape")
     found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
     is_own = any(function.name == "FusedMatMul" for function in model.functions)
-    written_out = [not is_own and _write_out_flags(*each) for each in zip(lights, claims, found, strict=True)]
-    if any(written_out):
+    if of_runtime and not is_own and any([*map(_write_out_flags, lights, claims, found)]):
         found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
     named = {
         dim.dim_param
@@ -115,17 +116,22 @@ def inferred_types(
     ]
     told: set[str] = set()
     divided: set[str] = set()
+    reshapes = list(map(_reshapes, lights))
 
     def of_reshapes() -> list[dict[str, onnx.TypeProto]]:
-        pairs = list(zip(lights, found, strict=True))
-        ranks = [_reshaped(graph, types, told) for graph, types in pairs]
+        ranks = list(map(partial(_reshaped, told=told), lights, reshapes, found))
         told.update(*ranks)
         if any(ranks):
             return ranks
-        quotients = [_divided(graph, types, divided) for graph, types in pairs]
+        quotients = list(map(partial(_divided, told=divided), reshapes, found))
         divided.update(*quotients)
         return quotients
 
+    if any(believed) and not any(believed[1:]) and _used(lights).isdisjoint(believed[0]):
+        # Nothing follows from what is said of results that nobody uses.
+        _state(lights[0], believed[0])
+        found[0].update({name: _merged(found[0].get(name), said) for name, said in believed[0].items()})
+        believed = []
     if not any(believed):
         believed = of_reshapes()
     while any(believed):
@@ -181,6 +187,25 @@ def _write_out_flags(
     return is_changed
 
 
+def _used(graphs: Sequence[onnx.GraphProto]) -> set[str]:
+    """The values that nodes of the graphs use, and the results of all but the first."""
+    used = {name for graph in graphs for node in graph.node for name in node.input}
+    return used.union(value.name for graph in graphs[1:] for value in graph.output)
+
+
+def _merged(found: onnx.TypeProto | None, said: onnx.TypeProto) -> onnx.TypeProto:
+    """What is said of a value, with the numbers that were found for extents, as inference would have it."""
+    merged = type(said)()
+    merged.CopyFrom(said)
+    if found is not None and found.tensor_type.HasField("shape"):
+        for own, other in zip(merged.tensor_type.shape.dim, found.tensor_type.shape.dim, strict=True):
+            if other.HasField("dim_value"):
+                own.dim_value = other.dim_value
+            elif other.dim_param and not own.WhichOneof("value"):
+                own.dim_param = other.dim_param
+    return merged
+
+
 def _state(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> None:
     """Lets a graph say these types of its values."""
     results = {value.name for value in graph.output}
@@ -192,8 +217,20 @@ def _state(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> None:
             graph.value_info.add(name=name, type=type)
 
 
+def _reshapes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """The nodes that are a Reshape with two inputs."""
+    return [
+        node
+        for node in graph.node
+        if node.op_type == "Reshape" and not domain_of(node.domain) and len(node.input) == 2
+    ]
+
+
 def _reshaped(
-    graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto], told: Container[str] = ()
+    graph: onnx.GraphProto,
+    reshapes: Sequence[onnx.NodeProto],
+    types: Mapping[str, onnx.TypeProto],
+    told: Container[str],
 ) -> dict[str, onnx.TypeProto]:
     """The types of results of Reshape of whose rank inference says nothing, by name, without those that are `told`.
 
@@ -201,11 +238,8 @@ def _reshaped(
     """
     nodes = [
         node
-        for node in graph.node
-        if node.op_type == "Reshape"
-        and not domain_of(node.domain)
-        and len(node.input) == 2
-        and node.input[0] in types
+        for node in reshapes
+        if node.input[0] in types
         and node.output[0] not in told
         and not (node.output[0] in types and types[node.output[0]].tensor_type.HasField("shape"))
     ]
@@ -228,7 +262,7 @@ def _reshaped(
 
 
 def _divided(
-    graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto], told: Container[str]
+    reshapes: Sequence[onnx.NodeProto], types: Mapping[str, onnx.TypeProto], told: Container[str]
 ) -> dict[str, onnx.TypeProto]:
     """The types of results of Reshape with one extent of which inference says nothing, by name, without those that are
     `told`: it is what is left of the elements of the operand, a number or a single extent that has a name.
@@ -236,13 +270,8 @@ def _divided(
     Heads of an attention are cut by computed numbers, which inference follows through no division.
     """
     found: dict[str, onnx.TypeProto] = {}
-    for node in graph.node:
-        if (
-            node.op_type != "Reshape"
-            or domain_of(node.domain)
-            or len(node.input) != 2
-            or node.output[0] in told
-        ):
+    for node in reshapes:
+        if node.output[0] in told:
             continue
         operand, result = types.get(node.input[0]), types.get(node.output[0])
         if operand is None or result is None or not result.tensor_type.HasField("shape"):
@@ -367,15 +396,12 @@ def _without_weights(
             if value.name in shapes:
                 _fix_shape(graph.input[-1], shapes[value.name])
             _name_extents(graph.input[-1])
+    types = _TensorTypes()
     for tensor in source.initializer:
         if tensor.name in overridable:
             continue
         if prod(tensor.dims) > SMALL or tensor.data_location:
-            weights = graph.input.add(name=tensor.name).type.tensor_type
-            weights.elem_type = tensor.data_type
-            for extent in tensor.dims:
-                weights.shape.dim.add().dim_value = extent
-            weights.shape.SetInParent()
+            graph.input.add(name=tensor.name, type=types.of(tensor))
         else:
             graph.initializer.append(tensor)
     for sparse in source.sparse_initializer:
@@ -453,14 +479,23 @@ def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
     return type
 
 
-def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    constants: dict[str, onnx.TypeProto] = {}
-    known: dict[tuple[int, ...], onnx.TypeProto] = {}
-    for tensor in graph.initializer:
+class _TensorTypes:
+    """The types of tensors; those that are alike have one object."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], onnx.TypeProto] = {}
+
+    def of(self, tensor: onnx.TensorProto) -> onnx.TypeProto:
+        """The type of a tensor, which is not to be changed."""
         key = tensor.data_type, *tensor.dims
-        if key not in known:
-            known[key] = _type_of(tensor)
-        constants[tensor.name] = known[key]
+        if key not in self._known:
+            self._known[key] = _type_of(tensor)
+        return self._known[key]
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    types = _TensorTypes()
+    constants = {tensor.name: types.of(tensor) for tensor in graph.initializer}
     values = (*graph.value_info, *graph.output, *graph.input)
     return constants | {v.name: v.type for v in values if v.HasField("type")}
 

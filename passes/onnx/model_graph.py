@@ -47,6 +47,32 @@ class PendingTensor(NamedTuple):
     order: Order
 
 
+class _Shapes(dict[str, Shape | None]):
+    """The shapes of values by name, found when they are asked for first: of `constants`, or what `types` say."""
+
+    def __init__(self, types: Mapping[str, onnx.TypeProto], constants: Mapping[str, onnx.TensorProto]):
+        super().__init__()
+        self._types = types
+        self._constants = constants
+        self._known: dict[bytes, Shape | None] = {}
+        """By type, as it is stored: values of a network have few types."""
+
+    def __missing__(self, name: str) -> Shape | None:
+        shape = self[name] = self._found(name)
+        return shape
+
+    def _found(self, name: str) -> Shape | None:
+        if name in self._constants:
+            return tuple(self._constants[name].dims)
+        type = self._types.get(name)
+        if type is None:
+            return None
+        stored = type.SerializeToString()
+        if stored not in self._known:
+            self._known[stored] = _shape_of(type)
+        return self._known[stored]
+
+
 class Graph:
     """A graph, or a subgraph of a node; `types` has the type of each value as far as it is known."""
 
@@ -97,15 +123,15 @@ class Graph:
         """Tensors of the whole model that are in another order than they are stored in."""
         self.folded: dict[str, NDArray[Any]] = {}
         """Values that have become constants; `constants` has them without elements."""
-        self._shapes: dict[str, Shape | None] = {}
+        self._shapes = _Shapes(self.types, self.constants)
+        self.shape: Callable[[str], Shape | None] = self._shapes.__getitem__
+        """The shape of a value; None where not even its rank is known, or where it is no tensor."""
         self._elements: dict[str, int] = {}
         self._arrays: dict[str, NDArray[Any] | None] = {}
         self._nbytes: dict[str, int] = {}
         """Sizes of values, until more is known of a type."""
         self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
         """The types and shapes of results by all that they follow from."""
-        self._known_shapes: dict[bytes, Shape | None] = {}
-        """By type, as it is stored: values of a network have few types."""
 
     @cached_property
     def taken(self) -> set[str]:
@@ -257,28 +283,10 @@ class Graph:
         shape = self.shape(name)
         return type.SerializeToString() if shape is None else (shape, type.tensor_type.elem_type)
 
-    def shape(self, name: str) -> Shape | None:
-        """The shape of a value; None where not even its rank is known, or where it is no tensor."""
-        shape = self._shapes.get(name)
-        if shape is None and name not in self._shapes:
-            shape = self._shapes[name] = self._found_shape(name)
-        return shape
-
     def sized_shape(self, name: str) -> Shape | None:
         """The shape of a value for those extents for which bytes are compared; it decides nothing else."""
         known = self.sizes is self.types or name not in self.sizes or name in self.constants
         return self.shape(name) if known else _shape_of(self.sizes[name])
-
-    def _found_shape(self, name: str) -> Shape | None:
-        if name in self.constants:
-            return tuple(self.constants[name].dims)
-        type = self.types.get(name)
-        if type is None:
-            return None
-        stored = type.SerializeToString()
-        if stored not in self._known_shapes:
-            self._known_shapes[stored] = _shape_of(type)
-        return self._known_shapes[stored]
 
     def nbytes(self, name: str) -> int:
         """The size of a value in bytes, with what extents count as of which nothing is said.
@@ -301,6 +309,20 @@ class Graph:
         if isinstance(extent, int):
             return extent
         return 1 if extent in self.batches else self.counted.get(extent, UNKNOWN_EXTENT)
+
+    def extents_of_its_own(self) -> set[str | None]:
+        """The extents of values that are no numbers and no extents of inputs: their names, and None where one is not
+        known, or not even the rank."""
+        known = {extent for value in self.proto.input for extent in self.shape(value.name) or ()} - {None}
+        found: set[str | None] = set()
+        for node in self.nodes_of_model:
+            for name in filter(None, node.outputs):
+                shape = self.shape(name)
+                if shape is None:
+                    found.add(None)
+                elif not is_static(shape):
+                    found.update([n for n in shape if not isinstance(n, int) and n not in known])
+        return found
 
     @cached_property
     def quantized(self) -> frozenset[str]:
@@ -591,7 +613,8 @@ def _counted_extents(
         for name, shape in inputs.items()
         if shape and not is_static(shape)
     }
-    if not sizes:
+    # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
+    if not sizes or graph.extents_of_its_own() <= {None}:
         return {}
     found: dict[Extent, int] = {}
     for name, type in infer(shapes=sizes)[0].items():

@@ -23,6 +23,7 @@ def identity(rank: int) -> Order:
     return tuple(range(rank))
 
 
+@lru_cache(maxsize=4096)
 def is_identity(order: Order) -> bool:
     """Whether the tensor is the value as it is."""
     return order == identity(len(order))

@@ -20,7 +20,6 @@ from layout_ir.passes.onnx.node_models.node_option import (
     NodeModel,
     NodeOption,
     SomeOptions,
-    option_of,
 )
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity, transposition
 
@@ -56,7 +55,6 @@ class Values:
     def __init__(self, graph: Graph, same: dict[tuple[Order, ...], tuple[Order, ...]] | None = None):
         """`same` gives one tuple for all equal ones; it has those of other graphs, if there are any."""
         self.graph = graph
-        self._same = {} if same is None else same
         self.members: dict[str, Member] = _Members(graph)
         """By name, the root of a value, and the order in which it is that."""
         self.transposes: dict[str, Node] = {}
@@ -67,8 +65,7 @@ class Values:
         """Per root that may be had in several orders, these."""
         self.names: dict[str, list[str]] = {}
         """Per root of a Transpose, its names, its own first."""
-        self._candidates: dict[str, tuple[Order, ...]] = {"": ()}
-        """By name, what `candidates` gives, until the value may be had in one more order."""
+        self._candidates = _Candidates(self, {} if same is None else same)
         for node in graph.nodes:
             perm = transpose_perm(node) if node.op_type == "Transpose" else None
             if perm is None:
@@ -87,25 +84,10 @@ class Values:
         """The root of a value, and the order in which it is that."""
         return self.members[name]
 
-    def candidates(self, name: str) -> tuple[Order, ...]:
-        """The orders in which the value of this name may be had; the same tuple for all that have equal ones."""
-        known = self._candidates.get(name)
-        if known is None:
-            root, own, is_root = self.members[name]
-            orders = self.orders.get(root)
-            if orders is None:
-                known = (own,)
-            elif is_root or is_identity(own):
-                known = tuple(orders)
-            else:
-                known = tuple([transposition(own, order) for order in orders])
-            known = self._candidates[name] = self._same.setdefault(known, known)
-        return known
-
     def candidates_of(self, names: Iterable[str]) -> tuple[tuple[Order, ...], ...]:
-        """`candidates` of each name."""
-        known = self._candidates
-        return tuple([known[name] if name in known else self.candidates(name) for name in names])
+        """The orders in which each of the values of these names may be had: the same tuples for all that have equal
+        ones, and none for a name that is empty."""
+        return tuple(map(self._candidates.__getitem__, names))
 
     def add_orders(self, root: str, orders: Iterable[Order]) -> None:
         """Lets a root, besides in its own order, be had in these."""
@@ -122,6 +104,29 @@ class Values:
         if not order:
             return member.order
         return order if member.is_root else compose(member.order, order)
+
+
+class _Candidates(dict[str, tuple[Order, ...]]):
+    """By name, the orders in which a value may be had, found when they are asked for; they are to be dropped where
+    these become more."""
+
+    def __init__(self, values: Values, same: dict[tuple[Order, ...], tuple[Order, ...]]):
+        super().__init__({"": ()})
+        self._members = values.members
+        self._orders = values.orders
+        self._same = same
+
+    def __missing__(self, name: str) -> tuple[Order, ...]:
+        root, own, is_root = self._members[name]
+        orders = self._orders.get(root)
+        if orders is None:
+            known = (own,)
+        elif is_root or is_identity(own):
+            known = tuple(orders)
+        else:
+            known = tuple([transposition(own, order) for order in orders])
+        known = self[name] = self._same.setdefault(known, known)
+        return known
 
 
 class OfferedOptions(NamedTuple):
@@ -206,7 +211,8 @@ class OrderPropagation:
                 elif own[-1] != number:
                     own.append(number)
         models: dict[int, tuple[NodeModel | None, int | None]] = {}
-        found: dict[int, NodeChoices] = {}
+        found: dict[int, OfferedOptions] = {}
+        known: dict[int, NodeChoices] = {}
         omitted: dict[str, None] = {}
         for name, orders in given.orders.items():
             if name in around and name not in roots:
@@ -216,7 +222,7 @@ class OrderPropagation:
             for number, node in enumerate(nodes):
                 choices = given.choices.get(id(node))
                 if choices is not None:
-                    found[number] = choices
+                    known[number] = choices
                     waiting.discard(number)
         if self.consumer.starters:
             waiting.update(n for n, node in enumerate(nodes) if self.consumer.starts_blocks(node))
@@ -231,15 +237,21 @@ class OrderPropagation:
                     if number not in models:
                         models[number] = self._model(node)
                     model, kind = models[number]
-                    offered = self._offer(values, node, model, kind)
-                    found[number] = NodeChoices(node, model, offered)
+                    offered = found[number] = self._offer(values, node, model, kind)
                     if offered.is_part:
                         omitted[f"combinations of orders of {node.op_type} '{node_name(node.proto)}'"] = None
                     if offered.new_ins or offered.new_outs:
                         for root in _brought(values, node, offered, omitted):
                             waiting.update(around.get(root, ()))
             forward = not forward
-        return ReachableOrders(values, found, tuple(omitted), given.orders)
+        same: dict[int, OfferedOptions] = {}
+        for number, offered in found.items():
+            # One object for all equal options, which nodes of different operators may have.
+            shared = same.get(id(offered))
+            if shared is None:
+                shared = same[id(offered)] = self._equal.setdefault(offered, offered)
+            known[number] = NodeChoices(nodes[number], models[number][0], shared)
+        return ReachableOrders(values, known, tuple(omitted), given.orders)
 
     def _model(self, node: Node) -> tuple[NodeModel | None, int | None]:
         """The model of a node, and the number of those like it; None where it may look beyond the node itself."""
@@ -257,19 +269,15 @@ class OrderPropagation:
 
     def _offer(self, values: Values, node: Node, model: NodeModel | None, kind: int | None) -> OfferedOptions:
         if model is None:
-            return self._shared(OfferedOptions((option_of(node, {}, {}),), (), (), False))
+            return OfferedOptions((NodeOption(*node.plain_orders),), (), (), False)
         ins, outs = values.candidates_of(node.inputs), values.candidates_of(node.outputs)
         if kind is None:
             return _offered_options(node, model, ins, outs)
         key = kind, len(ins), *map(id, ins), *map(id, outs)
         found = self._offered.get(key)
         if found is None:
-            found = self._offered[key] = self._shared(_offered_options(node, model, ins, outs))
+            found = self._offered[key] = _offered_options(node, model, ins, outs)
         return found
-
-    def _shared(self, offered: OfferedOptions) -> OfferedOptions:
-        """One object for all equal options, which nodes of different operators may have."""
-        return self._equal.setdefault(offered, offered)
 
 
 def _offered_options(

@@ -177,11 +177,10 @@ def _check_names(model: onnx.ModelProto) -> None:
     # Nearly always all are sound, which one look at the texts of all nodes tells.
     texts: list[str] = []
     for nodes in (graph.node, *(function.node for function in model.functions)):
-        for node in nodes:
-            texts += _texts(node)
+        texts += _texts(nodes)
     if bytes in map(type, texts):
         for name, number, node in _all_nodes(model):
-            for text in _texts(node):
+            for text in _texts([node]):
                 _check_name(text, f"node {number} of {name}")
     for number, function in enumerate(model.functions):
         for text in (function.domain, function.name, function.overload, *function.input, *function.output):
@@ -190,13 +189,15 @@ def _check_names(model: onnx.ModelProto) -> None:
             _check_name(text, f"function {number}")
 
 
-def _texts(node: onnx.NodeProto) -> list[str]:
-    """All names in a node but those in its subgraphs."""
-    texts = [node.name, node.op_type, node.domain, node.overload]
-    texts += node.input
-    texts += node.output
-    for attribute in node.attribute:
-        texts += (attribute.name, attribute.ref_attr_name)
+def _texts(nodes: Iterable[onnx.NodeProto]) -> list[str]:
+    """All names in nodes but those in their subgraphs."""
+    texts: list[str] = []
+    for node in nodes:
+        texts += (node.name, node.op_type, node.domain, node.overload)
+        texts += node.input
+        texts += node.output
+        for attribute in node.attribute:
+            texts += (attribute.name, attribute.ref_attr_name)
     return texts
 
 

@@ -37,7 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.selection.solver.demand_sets import DemandSets, count_sets, find_demand_sets, sets_of
-from layout_ir.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem, tree_cost
+from layout_ir.selection.solver.small_tables import combined, spread
 
 Table = NDArray[np.int64]
 Scope = tuple[int, ...]
@@ -46,6 +47,9 @@ Kind = Literal["op", "value", "link", "tail"]
 DIRECT = 1 << 12
 """Entries of its table above which a value gets a variable. Three ops of six options take 216; a value of many uses
 takes more by a factor per use."""
+
+FEW = 4
+"""Up to so many formats that are asked for, the trees to them are found one by one: mostly, few of them are needed."""
 
 NARROW = 12
 """Up to so many formats, the number of a set is looked up by the bits of its members, which is the quicker way."""
@@ -124,6 +128,10 @@ class CostFunctions:
         self._trees_of: dict[tuple[int, int, _Formats, int, _Formats], Table] = {}
         """By reorders, weight, formats wanted, how many at once, and those made, the trees of a value, while there is
         room."""
+        self._chains_of: dict[tuple[int, int], Sequence[Sequence[int]]] = {}
+        """By reorders and weight, what `_chains` gives."""
+        self._direct: dict[int, bool] = {}
+        """By reorders, what `_is_direct` gives."""
         numbers: dict[Matrix, int] = {}
         numbered = {id(value.reorder): value.reorder for value in problem.values}
         self._matrix_of = {
@@ -302,9 +310,59 @@ class CostFunctions:
         own = _unfit(first.signature).reshape([self.domains[v] for v in first.scope])
         return np.broadcast_to(own, (len(numbers), *own.shape))
 
+    def entries(self, number: int) -> Sequence[int]:
+        """The table of one cost function, its entries with the last variable fastest: what `tables` has as an array, in
+        less time where they are few."""
+        function = self.functions[number]
+        if function.kind == "op":
+            op = self.problem.ops[function.number]
+            return [min(op.weight * choice.cost, FORBIDDEN) for choice in op.choices]
+        value = function.formats
+        if isinstance(value, _Value):
+            if _is_of_chains(function.signature):
+                return self._entries_of_one_use(value, function.signature)
+            if len(value.wanted) <= FEW or self._is_direct(value.number):
+                return self._entries_of_uses(value, function.signature)
+        return self.tables([number]).ravel().tolist()
+
+    def _entries_of_one_use(self, value: _Value, signature: tuple[Any, ...]) -> Sequence[int]:
+        chains = self._chains(value.number)
+        rows = [chains[f] for f in value.made]
+        asked = [value.wanted[place] for place in value.used[0]]
+        if signature[4] < signature[5][0]:
+            return [row[f] for row in rows for f in asked]
+        return [row[f] for f in asked for row in rows]
+
+    def _entries_of_uses(self, value: _Value, signature: tuple[Any, ...]) -> Sequence[int]:
+        sizes: tuple[int, ...] = signature[3]
+        groups: list[list[int]] = [[0] * size for size in sizes]
+        always = 0
+        for axis, places in zip(signature[5], value.used, strict=True):
+            if axis < 0:
+                always |= 1 << places[0]
+            else:
+                groups[axis] = [bits | 1 << place for bits, place in zip(groups[axis], places, strict=True)]
+        asked = combined([[always], *groups])
+        axis: int = signature[4]
+        made = value.made * len(asked) if axis < 0 else spread(value.made, (axis,), sizes)
+        costs = {pair: self._tree(value, *pair) for pair in {*zip(made, asked, strict=True)}}
+        return [costs[pair] for pair in zip(made, asked, strict=True)]
+
+    def _tree(self, value: _Value, made: int, asked: int) -> int:
+        """Weight * cost of the tree from format `made` to those of `wanted` whose bits are in `asked`."""
+        node = self.problem.values[value.number]
+        needed = [f for k, f in enumerate(value.wanted) if asked >> k & 1]
+        if self._is_direct(value.number):
+            cost = sum([node.reorder[made][f] for f in needed])
+        else:
+            cost = tree_cost(node.reorder, made, needed)
+        return min(node.weight * cost, FORBIDDEN)
+
     def _value_tables(self, values: list[_Value], signature: tuple[Any, ...]) -> Table:
         sizes: tuple[int, ...] = signature[3]
         axes: tuple[int, ...] = signature[5]
+        if _is_of_chains(signature):
+            return self._tables_of_one_use(values, sizes, is_maker_first=signature[4] < axes[0])
         n = len(values)
         count = len(values[0].wanted)
         step = max(1, TREES // (count_sets(count, len(axes)) * signature[1]))
@@ -323,6 +381,42 @@ class CostFunctions:
         used = [spread([d.used[k] for d in values], axis) for k, axis in enumerate(axes)]
         found = trees[rows.reshape([n] + [1] * len(sizes)), set_numbers(used, count), made]
         return np.ascontiguousarray(np.broadcast_to(found, (n, *sizes)))
+
+    def _tables_of_one_use(
+        self, values: list[_Value], sizes: tuple[int, ...], *, is_maker_first: bool
+    ) -> Table:
+        """The tables of values that are used once: most are, and their trees are chains of reorders."""
+        tables: list[Table] = []
+        for value in values:
+            asked = np.array([value.wanted[place] for place in value.used[0]])
+            costs = np.array(self._chains(value.number))[np.array(value.made)[:, None], asked]
+            tables.append(costs if is_maker_first else costs.T)
+        return np.array(tables).reshape(len(values), *sizes)
+
+    def _chains(self, number: int) -> Sequence[Sequence[int]]:
+        """[from, to] -> weight * cost of the cheapest chain of reorders of a value."""
+        value = self.problem.values[number]
+        key = self._matrix_of[id(value.reorder)], value.weight
+        found = self._chains_of.get(key)
+        if found is None:
+            if value.weight == 1 and self._is_direct(number):
+                found = value.reorder
+            else:
+                (chains,) = _weighted(_distances(np.array([value.reorder], np.int64)), [value.weight])
+                found = chains.tolist()
+            self._chains_of[key] = found
+        return found
+
+    def _is_direct(self, number: int) -> bool:
+        """Whether reorders of a value cost the same wherever they start: all in a tree may start at its root."""
+        reorder = self.problem.values[number].reorder
+        key = self._matrix_of[id(reorder)]
+        if key not in self._direct:
+            self._direct[key] = all(
+                len({cost for source, cost in enumerate(costs) if source != target}) <= 1
+                for target, costs in enumerate(zip(*reorder, strict=True))
+            )
+        return self._direct[key]
 
     def _wide_value_tables(self, values: list[_ValueWithSets], signature: tuple[Any, ...]) -> Table:
         n, most, more = len(values), signature[3], signature[4]
@@ -418,6 +512,13 @@ def steiner(
             np.minimum(whole, reach, out=whole)
         first += sets
     return trees
+
+
+def _is_of_chains(signature: tuple[Any, ...]) -> bool:
+    """Whether a value is used once, and by another op than makes it: its trees are chains, a row of them for each way
+    to make it."""
+    axes = signature[5]
+    return len(axes) == 1 and (axes[0] != signature[4] or axes[0] < 0)
 
 
 def _distances(reorder: Table) -> Table:

@@ -7,15 +7,16 @@ messages waiting, cut into segments of bounded size, and within a segment those 
 operation. Time and memory grow with the entries of the tables, not with their number.
 
 Networks repeat their blocks, and what is added up for one block is what is added up for the next. A bucket whose cost
-functions and messages are those of another has the same message: it is computed once for all of them.
+functions and messages are those of another has the same message: it is computed once for all of them. What is left are
+often tables of a few dozen entries, each of a shape of its own: these are added up as lists (`small_tables`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from layout_ir.selection.solver.cost_functions import CHUNK, DIRECT, CostFunctions, Scope, Table
 from layout_ir.selection.solver.elimination_order import EliminationOrder, find_elimination_order
 from layout_ir.selection.solver.selection_problem import FORBIDDEN, Problem
+from layout_ir.selection.solver.small_tables import MOST_ENTRIES, added, least, limited, spread
 
 Item = TypeVar("Item")
 
@@ -49,6 +51,36 @@ ENTRIES_PER_BUCKET = 1 << 12
 WIDE = 1 << 19
 """Entries of the tables that values may have where variables of their own would make elimination dearer."""
 
+MOST_LISTS = 6
+"""Small buckets of one shape up to which each is added up as a list; more are one array operation."""
+
+_Message = tuple[Table, int] | list[int]
+"""The message of a bucket: a row of a table, or its entries with the last variable fastest."""
+
+
+class _Entries(NamedTuple):
+    """The message of a bucket and the best states for it, the last variable fastest."""
+
+    low: list[int]
+    best: list[int]
+
+
+class _BestOfBatch(NamedTuple):
+    """The variables of a batch, their neighbours, the best states, and the row of these for each variable."""
+
+    variables: NDArray[Any]
+    rest: NDArray[Any]
+    best: NDArray[Any]
+    rows: NDArray[Any]
+
+
+class _BestOfBucket(NamedTuple):
+    """The variable of a bucket, its neighbours, and the best states, the last neighbour's fastest."""
+
+    variable: int
+    rest: Scope
+    best: list[int]
+
 
 class Elimination:
     """Variable elimination in a given order.
@@ -63,31 +95,29 @@ class Elimination:
         self.messages: dict[int, Table] = {}
         """With `record`, the message of every bucket."""
         self._record = record
-        self._waiting: dict[int, list[tuple[Table, int]]] = {}
-        """Per slot its messages, each as a row of a table."""
-        self._trail: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]] = []
-        """Per batch its variables, their neighbours, the best states, and the row of these for each variable."""
+        self._waiting: dict[int, list[_Message]] = {}
+        """Per slot its messages."""
+        self._trail: list[_BestOfBatch | _BestOfBucket] = []
+        """What `backward` goes by, in the order of eliminations."""
         self._contents: dict[tuple[object, ...], int] = {}
         """Numbers of what buckets add up; one number where it is the same."""
         self._content_of: dict[int, int] = {}
         """By bucket, that number."""
-        self._known: dict[int, tuple[Table, NDArray[Any]]] = {}
+        self._known: dict[int, tuple[Table, NDArray[Any]] | _Entries] = {}
         """By such a number the message and the best states, while there is room."""
         self._room = SEGMENT
         self._filled: dict[tuple[object, ...], Table] = {}
         """Tables of cost functions, by what fills them, while there is room."""
         self._room_for_filled = CHUNK
+        self._listed: dict[tuple[object, ...], Sequence[int]] = {}
+        """Likewise, small tables as lists."""
         self._writers: dict[int, list[int]] = {}
         """Per slot, what its messages were made of."""
         self.done = bytearray(len(order.buckets))
         """Which buckets have been eliminated."""
-        constants: dict[tuple[Any, ...], list[int]] = {}
         for number, function in enumerate(functions.functions):
             if not function.scope:
-                constants.setdefault(function.signature, []).append(number)
-        for numbers in constants.values():
-            for part in _chunks(numbers, 1 << 12):
-                self.total += _sum(functions.tables(part))
+                self.total += self._entries(number)[0]
 
     def run(self, deadline: float | None = None) -> bool:
         """Eliminates until all is done or `deadline`, a time of time.monotonic(), has come; returns whether all is."""
@@ -118,11 +148,18 @@ class Elimination:
             ]
             for known, own in again:
                 self._drop(own)
-                self._send(own, [0] * len(own), *known)
+                if isinstance(known, _Entries):
+                    self._send_entries(own, known)
+                else:
+                    self._send(own, [0] * len(own), *known)
             for part in _chunks(list(alike.items()), max(1, CHUNK // prod(shape))):
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
-                self._batch(part, shape)
+                if len(part) <= MOST_LISTS and len(part) * prod(shape) <= MOST_ENTRIES:
+                    for content, own in part:
+                        self._bucket(content, own, shape)
+                else:
+                    self._batch(part, shape)
         return True
 
     def _content(self, number: int, signature: tuple[Any, ...]) -> int:
@@ -151,6 +188,21 @@ class Elimination:
         for slot in bucket.slots:
             parts.append(tuple([axis[v] for v in self.order.slots[slot]]))
         return bucket.level, shape, bucket.out < 0, tuple(parts)
+
+    def _bucket(self, content: int, own: list[int], shape: tuple[int, ...]) -> None:
+        """Eliminates buckets that add up the same small tables, as lists."""
+        first = self.order.buckets[own[0]]
+        axis = {v: k for k, v in enumerate((first.variable, *first.rest))}
+        tables = [(self.functions.functions[k].scope, self._entries(k)) for k in first.functions]
+        tables += [(self.order.slots[slot], self._read_entries(slot)) for slot in first.slots]
+        parts = [spread(entries, tuple([axis[v] for v in scope]), shape) for scope, entries in tables]
+        self._drop(own[1:])
+        low, best = least(added(parts), shape[0])
+        entries = _Entries(limited(low), best)
+        if len(low) <= self._room:
+            self._room -= len(low)
+            self._known[content] = entries
+        self._send_entries(own, entries)
 
     def _batch(self, alike: list[tuple[int, list[int]]], shape: tuple[int, ...]) -> None:
         """Eliminates buckets of one signature, given by what they add up; those of one list add up the same."""
@@ -193,11 +245,37 @@ class Elimination:
                 self._filled[key] = found
         return found
 
+    def _entries(self, number: int) -> Sequence[int]:
+        """The table of a cost function as a list."""
+        key = self.functions.functions[number].signature, *self.functions.content(number)
+        found = self._listed.get(key)
+        if found is None:
+            found = self.functions.entries(number)
+            if len(found) <= self._room_for_filled:
+                self._room_for_filled -= len(found)
+                self._listed[key] = found
+        return found
+
+    def _send_entries(self, numbers: list[int], entries: _Entries) -> None:
+        """Ends the elimination of buckets that have the same message, and the same best states for it."""
+        low, best = entries
+        for number in numbers:
+            bucket = self.order.buckets[number]
+            self._trail.append(_BestOfBucket(bucket.variable, bucket.rest, best))
+            if self._record:
+                self.messages[number] = self._table(low, bucket.rest)
+            if bucket.out < 0:
+                self.total += low[0]
+            else:
+                self._waiting.setdefault(bucket.out, []).append(low)
+            self.done[number] = 1
+
     def _send(self, numbers: list[int], rows: list[int], low: Table, best: NDArray[Any]) -> None:
         """Ends the elimination of buckets whose messages, and the best states for them, are these rows of tables."""
         buckets = [self.order.buckets[k] for k in numbers]
         variables, rest = [b.variable for b in buckets], [b.rest for b in buckets]
-        self._trail.append((np.array(variables), np.array(rest, np.int64), best, np.array(rows)))
+        trail = _BestOfBatch(np.array(variables), np.array(rest, np.int64), best, np.array(rows))
+        self._trail.append(trail)
         if self._record:
             self.messages.update(zip(numbers, low[rows], strict=True))
         if buckets[0].out < 0:
@@ -210,8 +288,34 @@ class Elimination:
 
     def _read(self, slots: list[int]) -> Table:
         """The sums of the messages in slots, stacked; these are free then."""
-        sums = [_sum_of_rows(self._waiting.pop(slot)) for slot in slots]
+        sums = [self._sum(slot, self._waiting.pop(slot)) for slot in slots]
         return sums[0][None] if len(sums) == 1 else np.stack(sums)
+
+    def _sum(self, slot: int, messages: list[_Message]) -> Table:
+        """The sum of the messages in a slot; FORBIDDEN at most."""
+        scope = self.order.slots[slot]
+        first, *others = [self._table(message, scope) for message in messages]
+        if not others:
+            return first
+        total = first.copy()
+        for table in others:
+            total += table
+        return np.minimum(total, FORBIDDEN, out=total)
+
+    def _read_entries(self, slot: int) -> list[int]:
+        """The sum of the messages in a slot as a list; the slot is free then."""
+        messages = [
+            message if isinstance(message, list) else message[0][message[1]].ravel().tolist()
+            for message in self._waiting.pop(slot)
+        ]
+        return limited(added(messages)) if len(messages) > 1 else messages[0]
+
+    def _table(self, message: _Message, scope: Scope) -> Table:
+        """A message over these variables as an array."""
+        if isinstance(message, list):
+            return np.array(message, np.int64).reshape([self.functions.domains[v] for v in scope])
+        table, row = message
+        return table[row]
 
     def _drop(self, numbers: list[int]) -> None:
         """Frees the slots of buckets whose messages are known."""
@@ -234,8 +338,8 @@ class Elimination:
     def least(self) -> int:
         """A lower bound of every choice, from what is done: `total` and the minima of all ops and messages left."""
         total = self.total
-        for messages in self._waiting.values():
-            total += int(_sum_of_rows(messages).min())
+        for slot, messages in self._waiting.items():
+            total += int(self._sum(slot, messages).min())
         for k in self.left_functions:
             function = self.functions.functions[k]
             if function.kind == "op":
@@ -255,9 +359,16 @@ class Elimination:
         states = np.zeros(len(self.functions.domains), np.int64)
         for v, state in core.items():
             states[v] = state
-        for variables, rest, best, rows in reversed(self._trail):
-            index = (rows, *(states[rest[:, k]] for k in range(rest.shape[1])))
-            states[variables] = best[index]
+        for step in reversed(self._trail):
+            if isinstance(step, _BestOfBatch):
+                rest = step.rest
+                index = (step.rows, *(states[rest[:, k]] for k in range(rest.shape[1])))
+                states[step.variables] = step.best[index]
+            else:
+                place = 0
+                for v in step.rest:
+                    place = place * self.functions.domains[v] + states.item(v)
+                states[step.variable] = step.best[place]
         return states.tolist()
 
 
@@ -286,17 +397,6 @@ def prepare(
         functions = CostFunctions(problem, CORE_LIMIT, limits=limits)
         order = find_elimination_order(functions.domains, [f.scope for f in functions.functions], CORE_LIMIT)
     return functions, order
-
-
-def _sum_of_rows(messages: list[tuple[Table, int]]) -> Table:
-    """The sum of some rows of tables, one shape all of them; FORBIDDEN at most."""
-    table, row = messages[0]
-    if len(messages) == 1:
-        return table[row]
-    total = table[row].copy()
-    for table, row in messages[1:]:
-        total += table[row]
-    return np.minimum(total, FORBIDDEN, out=total)
 
 
 def _spread(part: Table, own: Scope, scope: Scope, shape: tuple[int, ...]) -> Table:

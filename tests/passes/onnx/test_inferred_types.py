@@ -11,6 +11,8 @@ import onnx.helper as oh
 import pytest
 
 import layout_ir as li
+from layout_ir.frontends.onnx.shape_inference import infer_shapes
+from layout_ir.passes.onnx import inferred_types as inferred_types_module
 from layout_ir.passes.onnx.inferred_types import inferred_types
 from tests.frontends.onnx.onnxruntime_oracle import session_results
 from tests.passes.onnx.optimized import FLOAT, initializer, model_of, transpose, value
@@ -68,6 +70,32 @@ def test_what_a_file_says_of_unknown_operators_is_believed():
     model.graph.value_info.append(value("a", "N", 3))
     (types,) = inferred_types(model, frozenset(), {}, {}, {})
     assert [_shape(types[name]) for name in "aby"] == [["N", 3], [3, "N"], [3, "N"]]
+
+
+_UNUSED = [("N", 4, 5), ("M", 4, 5), ("N", 4, "k"), ("M", "m", "k"), ("N", 4, None), (7, 4, 5)]
+
+
+@pytest.mark.parametrize("said", _UNUSED, ids=str)
+def test_what_is_said_of_a_result_takes_no_pass_where_nobody_uses_it(
+    said: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+):
+    sizes = oh.make_tensor_value_info("s", onnx.TensorProto.INT64, [3])
+    passes: list[int] = []
+
+    def counted(light: onnx.ModelProto) -> onnx.ModelProto:
+        passes[-1] += 1
+        return infer_shapes(light)
+
+    monkeypatch.setattr(inferred_types_module, "infer_shapes", counted)
+    found: list[list[int | str]] = []
+    for users in ([], [oh.make_node("Identity", ["y"], ["z"])]):
+        nodes = [oh.make_node("Reshape", ["x", "s"], ["y"]), *users]
+        results = [value("y", *said), *(value("z", *said) for _ in users)]
+        model = model_of(nodes, [value("x", "N", 4, 5), sizes], results)
+        passes.append(0)
+        found.append(_shape(inferred_types(model, frozenset(), {}, {}, {})[0]["y"]))
+    assert found[0] == found[1]
+    assert passes[0] == passes[1] - 1
 
 
 def test_shapes_that_are_given_replace_unknown_extents_everywhere():

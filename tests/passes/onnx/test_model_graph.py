@@ -11,6 +11,8 @@ import onnx.helper as oh
 import pytest
 
 from layout_ir.gc_pause import gc_paused
+from layout_ir.passes.onnx import model_graph as model_graph_module
+from layout_ir.passes.onnx.inferred_types import inferred_types
 from layout_ir.passes.onnx.model_graph import (
     UNKNOWN_EXTENT,
     Graph,
@@ -52,6 +54,32 @@ def test_inner_extents_count_as_what_follows_from_those_of_the_inputs():
     graph = _graph(model)
     assert graph.nbytes("c") == graph.nbytes("y") == 4 * 8 * 32 * 16
     assert graph.nbytes("z") == 4 * 5 * 32 * 16
+
+
+@pytest.mark.parametrize(("strides", "own"), [([1, 1], False), ([2, 1], True)])
+def test_types_are_inferred_for_a_size_only_where_values_have_extents_of_their_own(
+    strides: list[int], own: bool, monkeypatch: pytest.MonkeyPatch
+):
+    nodes = [oh.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1], strides=strides)]
+    shape = ("N", 8, 16, 16) if not own else ("N", 8, "H", 16)
+    sizes: list[Any] = []
+
+    def counted(*arguments: Any, shapes: Any, **named: Any) -> Any:
+        sizes.append(shapes)
+        return inferred_types(*arguments, shapes=shapes, **named)
+
+    monkeypatch.setattr(model_graph_module, "inferred_types", counted)
+    graph = _graph(model_of(nodes, [value("x", *shape)], [value("y", *"abcd")]))
+    assert bool(graph.extents_of_its_own()) == own
+    assert sizes == ([{}, {"x": [1, 8, 64, 16]}] if own else [{}])
+    assert graph.nbytes("y") == 4 * 8 * (32 if own else 16) * 16
+
+
+def test_negative_a_value_of_unknown_rank_has_an_extent_of_its_own():
+    nodes = [oh.make_node("Reshape", ["x", "s"], ["y"])]
+    unknown = oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    shape = oh.make_tensor_value_info("s", onnx.TensorProto.INT64, ["n"])
+    assert _graph(model_of(nodes, [value("x", 2, 3), shape], [unknown])).extents_of_its_own() == {None}
 
 
 def test_negative_extents_of_a_size_that_does_not_fit_count_as_any_others():

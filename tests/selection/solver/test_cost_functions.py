@@ -19,7 +19,7 @@ from layout_ir.selection.solver.selection_problem import (
     evaluate,
     tree_cost,
 )
-from tests.selection.problems import dense_problem, hub_problem, random_matrix, random_problem
+from tests.selection.problems import cyclic_problem, dense_problem, hub_problem, random_matrix, random_problem
 
 
 def _sum(functions: CostFunctions, states: list[int]) -> int:
@@ -72,6 +72,16 @@ def test_tables_filled_together_are_those_filled_alone():
         together = functions.tables(numbers)
         for number, table in zip(numbers, together, strict=True):
             assert np.array_equal(table, functions.tables([number])[0])
+
+
+@pytest.mark.parametrize("direct", [1, 1 << 20])
+def test_entries_are_those_of_the_table(direct: int):
+    rng = random.Random(6)
+    problems = [random_problem(rng, 8, 4) for _ in range(30)] + [cyclic_problem(rng, 5, 4) for _ in range(30)]
+    for problem in (*problems, dense_problem(rng, 3, 3), hub_problem(rng, 4, 3)):
+        functions = CostFunctions(problem, direct)
+        for number in range(len(functions.functions)):
+            assert list(functions.entries(number)) == functions.tables([number]).ravel().tolist()
 
 
 def test_ops_of_one_choice_are_no_variables_and_scopes_ascend():

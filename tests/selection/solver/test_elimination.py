@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from layout_ir.certificate.checking import verify
-from layout_ir.selection.solver import demand_sets
+from layout_ir.selection.solver import demand_sets, small_tables
 from layout_ir.selection.solver import elimination as elimination_module
 from layout_ir.selection.solver.certificate import certify
 from layout_ir.selection.solver.cost_functions import CostFunctions, Table
@@ -23,6 +23,7 @@ from layout_ir.selection.solver.selection_problem import (
     evaluate,
     tree_cost,
 )
+from layout_ir.selection.solver.small_tables import MOST_ENTRIES
 from tests.selection.problems import (
     brute_force,
     cyclic_problem,
@@ -65,8 +66,9 @@ def _repeated(problem: Problem, times: int) -> Problem:
     return Problem(tuple(ops), problem.values * times)
 
 
+@pytest.mark.parametrize("most", [0, 20, MOST_ENTRIES])
 @pytest.mark.parametrize("segment", [1, 1 << 20])
-def test_what_repeats_is_computed_once(segment: int, monkeypatch: pytest.MonkeyPatch):
+def test_what_repeats_is_computed_once(segment: int, most: int, monkeypatch: pytest.MonkeyPatch):
     entries: list[int] = []
     least = elimination_module._least  # pyright: ignore[reportPrivateUsage]
 
@@ -74,7 +76,13 @@ def test_what_repeats_is_computed_once(segment: int, monkeypatch: pytest.MonkeyP
         entries.append(table.size)
         return least(table)
 
+    def counted_entries(table: Sequence[int], states: int):
+        entries.append(len(table))
+        return small_tables.least(table, states)
+
     monkeypatch.setattr(elimination_module, "_least", counted)
+    monkeypatch.setattr(elimination_module, "least", counted_entries)
+    monkeypatch.setattr(elimination_module, "MOST_ENTRIES", most)
     monkeypatch.setattr(elimination_module, "SEGMENT", segment)
     rng = random.Random(11)
     for _ in range(50):
@@ -101,6 +109,7 @@ def test_tables_of_the_same_cost_functions_are_filled_once(room: int, monkeypatc
 
     monkeypatch.setattr(CostFunctions, "tables", counted)
     monkeypatch.setattr(elimination_module, "CHUNK", room)
+    monkeypatch.setattr(elimination_module, "MOST_ENTRIES", 0)
     rng = random.Random(13)
     again = 0
     for _ in range(50):
@@ -126,6 +135,24 @@ def test_negative_what_differs_in_a_cost_is_not_taken_for_the_same():
         assert _solve(other, 1 << 20) == (brute_force(other),) * 2
 
 
+def test_small_tables_as_lists_lead_to_the_same_messages_and_the_same_choice(monkeypatch: pytest.MonkeyPatch):
+    rng = random.Random(10)
+    problems = [random_problem(rng, rng.randint(1, 5), rng.randint(2, 6)) for _ in range(60)]
+    problems += [cyclic_problem(rng, rng.randint(1, 5), rng.randint(2, 5)) for _ in range(40)]
+    problems += [_repeated(hub_problem(rng, 4, 3), 3) for _ in range(10)]
+    arrays: list[tuple[object, ...]] = []
+    for most in (0, 20, MOST_ENTRIES):
+        monkeypatch.setattr(elimination_module, "MOST_ENTRIES", most)
+        found: list[tuple[object, ...]] = []
+        for problem in problems:
+            elimination = Elimination(*prepare(problem, 1 << 20), record=True)
+            assert elimination.run()
+            messages = {number: table.tolist() for number, table in elimination.messages.items()}
+            found.append((elimination.total, elimination.backward({}), messages))
+        arrays = arrays or found
+        assert found == arrays
+
+
 def test_tables_too_large_for_the_cache_lead_to_the_same_choice(monkeypatch: pytest.MonkeyPatch):
     rng = random.Random(9)
     problems = [random_problem(rng, rng.randint(1, 5), rng.randint(2, 6)) for _ in range(100)]
@@ -140,6 +167,7 @@ def test_tables_too_large_for_the_cache_lead_to_the_same_choice(monkeypatch: pyt
 
     whole = choices()
     monkeypatch.setattr(elimination_module, "IN_CACHE", 0)
+    monkeypatch.setattr(elimination_module, "MOST_ENTRIES", 0)
     assert choices() == whole
     assert [total for total, _ in whole] == [brute_force(problem) for problem in problems]
 
