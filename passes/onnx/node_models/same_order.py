@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
+    COST_PER_BYTE,
     Candidates,
     NodeModel,
     NodeOption,
@@ -287,6 +288,10 @@ class BatchNormalization(SameOrder):
         return writer.out.nodes.pop()
 
 
+_ANOTHER_OPERATOR = COST_PER_BYTE * 16
+"""The cost of a reduction for a pool: of choices that move as many bytes, the one with the pools of the model."""
+
+
 class GlobalPool(SameOrder):
     """A pool over all spatial dims: on tensors with N and C in other places, the reduction of those dims."""
 
@@ -298,8 +303,10 @@ class GlobalPool(SameOrder):
         """Every order; between integers, for which runtimes have pools and no reductions, those with N and C first."""
         is_quantized = node.input(0) in node.graph.quantized
         for option in super().options(node, ins, outs):
-            if not is_quantized or batch_and_channels_first(node, option.ins[0]):
+            if batch_and_channels_first(node, option.ins[0]):
                 yield option
+            elif not is_quantized:
+                yield option._replace(cost=_ANOTHER_OPERATOR)
 
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and whether it is computed on integers."""
