@@ -419,14 +419,14 @@ def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
 
 
 def _more_known(before: Shape, found: Shape) -> Shape:
-    """What two shapes of one value say together: an extent's number, or else a name rather than one that is made up."""
+    """What two shapes of one value say together: an extent's number, or else the name that was found, unless that is
+    made up."""
     if len(before) != len(found):
         return found
 
     def known(one: Extent, other: Extent) -> Extent:
-        if isinstance(other, int) or one is None or (is_made_up(one) and other is not None):
-            return other
-        return one
+        is_less = other is None or is_made_up(other) or (isinstance(one, int) and not isinstance(other, int))
+        return one if is_less and one is not None else other
 
     return tuple([known(*pair) for pair in zip(before, found, strict=True)])
 
