@@ -16,7 +16,7 @@ from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
 from layout_ir.frontends.onnx.functions import Call, node_title
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.passes.onnx.inferred_types import SMALL
-from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
+from layout_ir.passes.onnx.model_graph import Graph, Node, is_made_up, transpose_perm
 from layout_ir.passes.onnx.orders import Shape, is_static
 
 if TYPE_CHECKING:
@@ -191,10 +191,12 @@ class _Evaluation:
         for one that is not known but is that of the operand in its place. Empty where others are not known."""
         import numpy as np
 
-        name, source = node.input(1), node.shape(0)
+        name, source, known = node.input(1), node.shape(0), node.result_shape()
         asked = self._extents.get(name)
         if asked is None or source is None or node.int("allowzero", 0):
             return {}
+        if known is not None and not any(extent is None or is_made_up(extent) for extent in known):
+            return {}  # all of it has numbers, or names of the inputs
         kept = [isinstance(n, str) and k < len(source) and n == source[k] for k, n in enumerate(asked)]
         if not all(is_kept or isinstance(n, int) for n, is_kept in zip(asked, kept, strict=True)):
             return {}

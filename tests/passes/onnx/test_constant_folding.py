@@ -150,14 +150,15 @@ def test_a_shape_with_the_extents_of_the_operand_in_their_places_is_known(batch_
         oh.make_node("Gather", ["s", "last"], ["count"]),
         oh.make_node("Div", ["count", "two"], ["half"]),
         oh.make_node("Concat", ["kept", "two", "half"], ["asked"], axis=0),
-        oh.make_node("Reshape", ["x", "asked"], ["y"]),
+        oh.make_node("Reshape", ["x", "asked"], ["r"]),
+        oh.make_node("Relu", ["r"], ["y"]),
     ]
     numbers = {"places": [0, 1], "last": [2], "two": [2]}
     weights = [initializer(name, values) for name, values in numbers.items()]
     model = model_of(nodes, [value("x", *names, 4)], [value("y", "a", "b", "c", "d")], weights)
     (graph,) = graphs_of_model(model, None, {}, {})
     decided_integers(graph, {})
-    assert graph.shape("y") == (*names, 2, 2)
+    assert graph.shape("r") == (*names, 2, 2)
 
 
 def test_negative_a_shape_with_extents_in_other_places_is_not_known():
