@@ -16,8 +16,8 @@ from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
 from layout_ir.frontends.onnx.functions import Call, node_title
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.passes.onnx.inferred_types import SMALL
-from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
-from layout_ir.passes.onnx.orders import is_static
+from layout_ir.passes.onnx.model_graph import Graph, Node, is_made_up, transpose_perm
+from layout_ir.passes.onnx.orders import Shape, is_static
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
 _PARTS = ("Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose result is their operand, or a part of it, in another shape."""
+
+_INT64 = 7
+"""64-bit integers, as TensorProto numbers element types."""
+_ON_EXTENTS = ("Cast", "Concat", "Gather", "Identity", "Squeeze", "Unsqueeze")
+"""Operators that say which extents of a tensor a list of integers has."""
 
 
 def fold_constant_transposes(graph: Graph) -> None:
@@ -71,6 +76,8 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
             and array.size <= SMALL
         }
         found |= read
+        if not read and node.op_type == "Reshape" and not node.domain:
+            read = evaluation.asked_shape(node)
         if not read.keys() <= known.keys() or not changed.isdisjoint(node.inputs):
             changed.update(graph.infer_results(node, read))
     return found
@@ -116,14 +123,18 @@ class _Evaluation:
         """The results of small nodes, by operator, attributes and operands."""
         self._sources: dict[str, frozenset[str]] = {}
         """The constants that each was computed from."""
+        self._extents: dict[str, Shape] = {}
+        """By name, integers that are extents of tensors, of which not all are known."""
 
     def decide_all(self, nodes: Iterable[Node]) -> None:
         """Adds those of `nodes`, in order, whose output constants and known shapes decide."""
         constants, decided = self.graph.constants, self.decided
         for node in nodes:
             if node.op_type == "Shape":
-                shape = node.shape(0)
-                is_decided = shape is not None and is_static(shape) and not node.proto.attribute
+                shape = None if node.proto.attribute else node.shape(0)
+                is_decided = shape is not None and is_static(shape)
+                if shape is not None and not is_decided:
+                    self._extents[node.outputs[0]] = shape
             else:
                 is_decided = False
                 for name in node.inputs:
@@ -133,6 +144,64 @@ class _Evaluation:
                             break
             if is_decided and _is_of_one_value(node):
                 decided[node.outputs[0]] = node
+            elif self._extents and node.op_type in _ON_EXTENTS and not node.domain:
+                self._follow_extents(node)
+
+    def _follow_extents(self, node: Node) -> None:
+        """Says what a node gives whose operands are extents; where those that it takes are known, it is decided."""
+        name = node.outputs[0]
+        if node.op_type == "Gather":
+            shape, places = self._extents.get(node.inputs[0]), node.known_ints(1)
+            if shape is None or places is None or any(not -len(shape) <= k < len(shape) for k in places):
+                return
+            extents = tuple([shape[k] for k in places])
+            if is_static(extents):
+                self._decide(node, extents)
+            else:
+                self._extents[name] = extents
+        elif node.op_type == "Concat":
+            parts = [self.extents(source) for source in node.inputs]
+            if None not in parts:
+                self._extents[name] = tuple([extent for part in parts for extent in part or ()])
+        elif node.inputs[0] in self._extents and node.int("to", _INT64) == _INT64:
+            self._extents[name] = self._extents[node.inputs[0]]
+
+    def _decide(self, gather: Node, extents: Shape) -> None:
+        import numpy as np
+
+        (name,) = gather.outputs
+        self.decided[name] = gather
+        places = cast("tuple[int, ...]", gather.shape(1))
+        self._arrays[name] = np.array(extents, np.int64).reshape(places)
+        self._sources[name] = frozenset()
+
+    def extents(self, name: str) -> Shape | None:
+        """The integers of a list, or a single one, where each is decided or an extent of a tensor; None for others."""
+        if name in self._extents:
+            return self._extents[name]
+        array = self.graph.small_constant(name) if name in self.graph.constants else None
+        if name in self.decided:
+            array = self.array(name)
+        if array is None or array.dtype.kind not in "iu" or array.ndim > 1 or array.size > SMALL:
+            return None
+        return tuple([int(n) for n in array.flat])
+
+    def asked_shape(self, node: Node) -> dict[str, NDArray[Any]]:
+        """What shape inference may take for the shape that a Reshape is asked for, by name: 0, which keeps an extent,
+        for one that is not known but is that of the operand in its place. Empty where others are not known."""
+        import numpy as np
+
+        name, source, known = node.input(1), node.shape(0), node.result_shape()
+        asked = self._extents.get(name)
+        if asked is None or source is None or node.int("allowzero", 0):
+            return {}
+        if known is not None and not any(extent is None or is_made_up(extent) for extent in known):
+            return {}  # all of it has numbers, or names of the inputs
+        kept = [isinstance(n, str) and k < len(source) and n == source[k] for k, n in enumerate(asked)]
+        if not all(is_kept or isinstance(n, int) for n, is_kept in zip(asked, kept, strict=True)):
+            return {}
+        values = [0 if is_kept else n for n, is_kept in zip(asked, kept, strict=True)]
+        return {name: np.array(values, np.int64)}
 
     def source_bytes(self, name: str) -> int:
         """The bytes of the constants that a value which was computed depends on."""

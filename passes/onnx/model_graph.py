@@ -267,8 +267,11 @@ class Graph:
         for name, result in zip(node.outputs, results, strict=True):
             if name and result is not None:
                 type, shape = result
-                if shape is not None and shape != self.shape(name):
-                    self.types[name] = type
+                before = self.shape(name)
+                if shape is not None and before is not None:
+                    shape = _more_known(before, shape)
+                if shape is not None and shape != before:
+                    self.types[name] = _of_shape(type, shape)
                     self._shapes[name] = shape
                     self._elements.pop(name, None)
                     self._nbytes.clear()
@@ -435,6 +438,33 @@ def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
     if dim.HasField("dim_value"):
         return dim.dim_value
     return dim.dim_param or None
+
+
+def _more_known(before: Shape, found: Shape) -> Shape:
+    """What two shapes of one value say together: an extent's number, or else the name that was found, unless that is
+    made up."""
+    if len(before) != len(found):
+        return found
+
+    def known(one: Extent, other: Extent) -> Extent:
+        is_less = other is None or is_made_up(other) or (isinstance(one, int) and not isinstance(other, int))
+        return one if is_less and one is not None else other
+
+    return tuple([known(*pair) for pair in zip(before, found, strict=True)])
+
+
+def _of_shape(given: onnx.TypeProto, shape: Shape) -> onnx.TypeProto:
+    """The type with extents of which more is known."""
+    if _shape_of(given) == shape:
+        return given
+    made = type(given)()
+    made.CopyFrom(given)
+    for dim, extent in zip(made.tensor_type.shape.dim, shape, strict=True):
+        if isinstance(extent, int):
+            dim.dim_value = extent
+        elif extent is not None:
+            dim.dim_param = extent
+    return made
 
 
 class Node:

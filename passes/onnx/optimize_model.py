@@ -46,6 +46,7 @@ from layout_ir.passes.onnx.order_selection import model_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
+from layout_ir.passes.onnx.stacked_concats import stack_concats
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.passes.onnx.view_chains import merge_view_chains
 from layout_ir.selection.solver.selection_problem import Solution
@@ -452,6 +453,7 @@ def _simplify(graph: Graph, consumer: Consumer) -> None:
     if consumer.block:
         name_equal_extents(graph)
     fold_constant_transposes(graph)
+    stack_concats(graph)
     merge_view_chains(graph)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
+    COST_PER_BYTE,
     Candidates,
     NodeModel,
     NodeOption,
@@ -258,9 +259,71 @@ def batch_and_channels_first(node: Node, order: Order) -> bool:
     return order[:2] == (0, 1)[: len(order)]
 
 
-def inference_batch_norm(node: Node, order: Order) -> bool:
-    """Batch normalization with the statistics that it is given."""
-    return channels_second(node, order) and sum(map(bool, node.outputs)) == 1
+class BatchNormalization(SameOrder):
+    """Channels are dim 1, all others may lie in any order; or channels come first, as those of a single batch."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Orders with the channels second, or first, where the statistics are those that are given."""
+        if sum(map(bool, node.outputs)) > 1 or node.int("training_mode", 0):
+            return
+        for option in super().options(node, ins, outs):
+            order = option.ins[0]
+            if channels_second(node, order):
+                yield option
+            elif order[0] == 1:
+                yield option._replace(more_nodes=2)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node; with a batch of one in front of channels that come first, which its result loses again."""
+        proto = writer.copy()
+        if channels_second(node, option.ins[0]):
+            return proto
+        (name,) = writer.outputs[:1]
+        source, result = (writer.out.fresh(f"{each}_batch") for each in (writer.inputs[0], name))
+        opset = node.opset
+        proto.input[0] = writer.out.add_view("Unsqueeze", writer.inputs[0], source, [0], opset)
+        proto.output[0] = result
+        writer.out.nodes.append(proto)
+        writer.out.add_view("Squeeze", result, name, [0], opset)
+        return writer.out.nodes.pop()
+
+
+_ANOTHER_OPERATOR = COST_PER_BYTE * 16
+"""The cost of a reduction for a pool: of choices that move as many bytes, the one with the pools of the model."""
+
+
+class GlobalPool(SameOrder):
+    """A pool over all spatial dims: on tensors with N and C in other places, the reduction of those dims."""
+
+    def __init__(self, reduction: str):
+        super().__init__()
+        self.reduction = reduction
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order; between integers, for which runtimes have pools and no reductions, those with N and C first."""
+        is_quantized = node.input(0) in node.graph.quantized
+        for option in super().options(node, ins, outs):
+            if batch_and_channels_first(node, option.ins[0]):
+                yield option
+            elif not is_quantized:
+                yield option._replace(cost=_ANOTHER_OPERATOR)
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, and whether it is computed on integers."""
+        return ranks_of(node), node.input(0) in node.graph.quantized
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The pool, or the reduction."""
+        proto, order = writer.copy(), option.ins[0]
+        if batch_and_channels_first(node, order):
+            return proto
+        proto.op_type = self.reduction
+        axes = [place for place, dim in enumerate(order) if dim > 1]
+        if node.opset < REDUCTIONS[self.reduction]:
+            set_attribute(proto, "axes", axes)
+        else:
+            set_input(proto, 1, writer.out.ints(axes))
+        return proto
 
 
 # Elementwise ------------------------------------------------------------------------------------------------------
@@ -383,7 +446,7 @@ SAME_ORDER: dict[str, NodeModel] = {
     **dict.fromkeys(
         ("ArgMax", "ArgMin"), SameOrder(axis(0), lambda node, order: node.int("keepdims", 1) == 1)
     ),
-    "BatchNormalization": SameOrder(admits=inference_batch_norm),
+    "BatchNormalization": BatchNormalization(),
     "CastLike": SameOrder(),
     "Concat": SameOrder(axis(0), ins=0),
     "Compress": SameOrder(axis(0), lambda node, order: "axis" in node.attributes),
@@ -392,9 +455,9 @@ SAME_ORDER: dict[str, NodeModel] = {
     "Dropout": WithScalars(),
     "DynamicQuantizeLinear": WithScalars(),
     "GatherElements": SameOrder(axis(0), ins=2),
-    "GlobalAveragePool": SameOrder(admits=batch_and_channels_first),
+    "GlobalAveragePool": GlobalPool("ReduceMean"),
     "GlobalLpPool": SameOrder(admits=batch_and_channels_first),
-    "GlobalMaxPool": SameOrder(admits=batch_and_channels_first),
+    "GlobalMaxPool": GlobalPool("ReduceMax"),
     "GroupNormalization": SameOrder(admits=batch_and_channels_first),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), SameOrder(softmax_adjust, softmax_admits)),
     "InstanceNormalization": SameOrder(admits=batch_and_channels_first),

@@ -158,26 +158,44 @@ def _set_axes(writer: NodeWriter, proto: onnx.NodeProto, axes: list[int]) -> Non
         set_input(proto, 1, writer.out.ints(axes))
 
 
-class Flatten:
-    """Dims before an axis become one, those from it on another: each of both lie side by side, in their order."""
+class Flatten(Reshape):
+    """Dims before an axis become one, those from it on another: each of both lie side by side, in their order.
+
+    Where the two change places it is a Reshape, to extents that are known.
+    """
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
-        """Orders of the operand that keep the result as it is."""
+        """Orders of the operand that keep the result as it is, and those of a Reshape."""
         source, target = node.shape(0), node.result_shape()
         if source is None or target is None or 0 in source:
             return
-        split = node.int("axis", 1)
-        split += len(source) if split < 0 else 0
         for order in ins[0]:
-            front = {d for d in order[:split] if source[d] != 1}
-            if reshaped_order(source, target, order) == (0, 1) and all(
-                (d in front) == (d < split) for d in range(len(source)) if source[d] != 1
-            ):
+            if reshaped_order(source, target, order) == (0, 1) and self._is_flat(node, order):
                 yield option_of(node, {0: order}, {})
+        if is_static(target):
+            for option in super().options(node, ins, outs):
+                if not is_identity(option.outs[0]):
+                    yield option
+
+    def looks_at(self, node: Node) -> Hashable:
+        """What Reshape looks at, and the axis."""
+        return super().looks_at(node), node.int("axis", 1)
+
+    @staticmethod
+    def _is_flat(node: Node, order: Order) -> bool:
+        """Whether the first dims in an order are those before the axis, but for dims of one element."""
+        source, split = node.shape(0) or (), node.int("axis", 1)
+        split += len(source) if split < 0 else 0
+        front = {d for d in order[:split] if source[d] != 1}
+        return all((d in front) == (d < split) for d in range(len(source)) if source[d] != 1)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
-        """The node as it is."""
-        return writer.copy()
+        """The node as it is, or a Reshape."""
+        if is_identity(option.outs[0]):
+            return writer.copy()
+        proto = super().write(node, option, writer)
+        proto.op_type = "Reshape"
+        return proto
 
 
 class DroppingReduction:

@@ -114,3 +114,61 @@ def test_negative_a_list_that_is_known_is_not_computed_again():
     assert decided_integers(graph, known)["s"] is known["s"]
     shape = graph.shape("y")
     assert shape is not None and shape[1:] == (4, 6)
+
+
+def _halved_by_its_shape(place: int) -> onnx.ModelProto:
+    """The first half of the extent at a place of the shape of x, which has a batch that the run time knows."""
+    nodes = [
+        oh.make_node("Shape", ["x"], ["s"]),
+        oh.make_node("Gather", ["s", "place"], ["g"]),
+        oh.make_node("Cast", ["g"], ["extent"], to=onnx.TensorProto.INT64),
+        oh.make_node("Div", ["extent", "two"], ["half"]),
+        oh.make_node("Slice", ["x", "zero", "half", "place"], ["y"]),
+    ]
+    weights = [initializer("zero", [0]), initializer("two", [2]), initializer("place", [place])]
+    return model_of(nodes, [value("x", "batch", 6, 4)], [value("y", "b", "c", "d")], weights)
+
+
+def test_extents_that_are_known_are_read_from_a_shape_of_which_others_are_not():
+    (graph,) = graphs_of_model(_halved_by_its_shape(-2), None, {}, {})
+    found = decided_integers(graph, {})
+    assert found["half"].tolist() == [3]
+    assert graph.shape("y") == ("batch", 3, 4)
+
+
+def test_negative_an_extent_that_the_run_time_knows_decides_nothing():
+    (graph,) = graphs_of_model(_halved_by_its_shape(0), None, {}, {})
+    assert "half" not in decided_integers(graph, {})
+
+
+@pytest.mark.parametrize("batch_place", [0, 1])
+def test_a_shape_with_the_extents_of_the_operand_in_their_places_is_known(batch_place: int):
+    names = ["batch", 6] if not batch_place else [6, "batch"]
+    nodes = [
+        oh.make_node("Shape", ["x"], ["s"]),
+        oh.make_node("Gather", ["s", "places"], ["kept"]),
+        oh.make_node("Gather", ["s", "last"], ["count"]),
+        oh.make_node("Div", ["count", "two"], ["half"]),
+        oh.make_node("Concat", ["kept", "two", "half"], ["asked"], axis=0),
+        oh.make_node("Reshape", ["x", "asked"], ["r"]),
+        oh.make_node("Relu", ["r"], ["y"]),
+    ]
+    numbers = {"places": [0, 1], "last": [2], "two": [2]}
+    weights = [initializer(name, values) for name, values in numbers.items()]
+    model = model_of(nodes, [value("x", *names, 4)], [value("y", "a", "b", "c", "d")], weights)
+    (graph,) = graphs_of_model(model, None, {}, {})
+    decided_integers(graph, {})
+    assert graph.shape("r") == (*names, 2, 2)
+
+
+def test_negative_a_shape_with_extents_in_other_places_is_not_known():
+    nodes = [
+        oh.make_node("Shape", ["x"], ["s"]),
+        oh.make_node("Gather", ["s", "places"], ["asked"]),
+        oh.make_node("Reshape", ["x", "asked"], ["y"]),
+    ]
+    model = model_of(nodes, [value("x", "a", "b")], [value("y", "c", "d")], [initializer("places", [1, 0])])
+    (graph,) = graphs_of_model(model, None, {}, {})
+    assert decided_integers(graph, {}) == {}
+    shape = graph.shape("y")
+    assert shape is None or shape[0] != "a"

@@ -243,3 +243,27 @@ def test_negative_initializers_that_callers_may_replace_are_no_constants_of_a_re
         model, _graph(model), {"x": ("x", (0, 1)), "w": ("w", (0, 1)), "y": ("y", (0, 1))}
     )
     assert "w" not in graph.constants and graph.shape("w") == (3, 2)
+
+
+def _reshaped_to_a_list_of_the_run_time(*known: int | str) -> Graph:
+    """A Reshape by an input, with a result that is known to have this shape."""
+    inputs = [value("x", "batch", 24), value("s", 3, dtype=onnx.TensorProto.INT64)]
+    graph = _graph(
+        model_of([oh.make_node("Reshape", ["x", "s"], ["y"])], inputs, [value("y", "a", "b", "c")])
+    )
+    graph.set_type("y", known, onnx.TensorProto.FLOAT)
+    return graph
+
+
+def test_what_is_inferred_of_a_node_alone_adds_to_what_is_known():
+    graph = _reshaped_to_a_list_of_the_run_time("batch", 4, "unk__7")
+    assert graph.infer_results(graph.nodes[0], {"s": np.array([-1, 4, 6])}) == ["y"]
+    assert graph.shape("y") == ("batch", 4, 6)
+    dims = graph.types["y"].tensor_type.shape.dim
+    assert [dim.dim_param or dim.dim_value for dim in dims] == ["batch", 4, 6]
+
+
+def test_negative_what_is_inferred_of_a_node_alone_takes_no_name_away():
+    graph = _reshaped_to_a_list_of_the_run_time("batch", 4, 6)
+    assert graph.infer_results(graph.nodes[0], {"s": np.array([-1, 4, 6])}) == []
+    assert graph.shape("y") == ("batch", 4, 6)

@@ -8,7 +8,7 @@ import onnx.helper as oh
 import pytest
 
 import layout_ir as li
-from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
+from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
 
 
 def test_the_type_of_another_tensor_is_taken_whatever_its_rank():
@@ -55,3 +55,88 @@ def test_negative_dropout_in_training_keeps_the_order_of_its_random_numbers():
     nodes.append(transpose("d", "y", 1, 0))
     model = model_of(nodes, [value("x", 2, 3)], [value("y", 2, 3)], weights)
     assert li.optimize_onnx(model).after.count == 2
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+@pytest.mark.parametrize("op_type", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_a_pool_over_all_of_space_is_a_reduction_where_channels_are_last(op_type: str, opset: int):
+    nodes = [
+        oh.make_node("MatMul", ["x", "w"], ["m"]),  # the channels are last, and stay there
+        transpose("m", "t", 0, 3, 1, 2),
+        oh.make_node(op_type, ["t"], ["y"]),
+    ]
+    weights = [initializer("w", np.random.default_rng(1).uniform(-1, 1, (6, 6)))]
+    model = model_of(nodes, [value("x", 2, 4, 5, 6)], [value("y", 2, 6, 1, 1)], weights, opset=opset)
+    result = check_optimized(model)
+    assert result.after.count == 0
+    reduction = "ReduceMean" if op_type == "GlobalAveragePool" else "ReduceMax"
+    assert op_types(result.model) == ["MatMul", reduction, "Reshape"]
+
+
+def test_negative_a_pool_of_channels_that_are_second_stays_a_pool():
+    nodes = [
+        transpose("x", "a", 0, 3, 1, 2),
+        oh.make_node("Conv", ["a", "w"], ["c"]),
+        transpose("c", "b", 0, 2, 3, 1),
+        oh.make_node("Relu", ["b"], ["r"]),
+        transpose("r", "d", 0, 3, 1, 2),
+        oh.make_node("GlobalAveragePool", ["d"], ["y"]),
+    ]
+    weights = [initializer("w", np.random.default_rng(1).uniform(-1, 1, (7, 3, 2, 2)))]
+    result = check_optimized(model_of(nodes, [value("x", 1, 6, 5, 3)], [value("y", 1, 7, 1, 1)], weights))
+    assert op_types(result.model) == ["Transpose", "Conv", "Relu", "GlobalAveragePool"]
+
+
+def test_negative_a_pool_between_integers_stays_a_pool():
+    """ONNX Runtime computes a pool on integers, and a reduction on floats."""
+    nodes = [
+        oh.make_node("QuantizeLinear", ["x", "s"], ["a"]),
+        oh.make_node("DequantizeLinear", ["a", "s"], ["b"]),
+        transpose("b", "c", 0, 3, 1, 2),
+        oh.make_node("GlobalAveragePool", ["c"], ["d"]),
+        oh.make_node("QuantizeLinear", ["d", "s"], ["e"]),
+        oh.make_node("DequantizeLinear", ["e", "s"], ["y"]),
+    ]
+    model = model_of(
+        nodes, [value("x", 2, 4, 5, 6)], [value("y", 2, 6, 1, 1)], [initializer("s", np.float32(0.1))]
+    )
+    assert "GlobalAveragePool" in op_types(check_optimized(model, target="ort-cpu").model)
+
+
+def _normalized(*perm: int, opset: int = 18, outputs: int = 1) -> onnx.ModelProto:
+    """Batch normalization of a tensor behind a Transpose, and a Transpose back."""
+    back = [perm.index(d) for d in range(len(perm))]
+    given = [2, 3, 4, 5][: len(perm)]
+    channels = given[perm[1]]
+    random = np.random.default_rng(2)
+    names = ["scale", "bias", "mean", "var"]
+    weights = [initializer(name, random.uniform(0.5, 1, channels)) for name in names]
+    results = ["n", "new_mean", "new_var"][:outputs]
+    attributes = {"training_mode": 1} if outputs > 1 else {}
+    nodes = [
+        transpose("x", "t", *perm),
+        oh.make_node("BatchNormalization", ["t", *names], results, **attributes),
+        transpose("n", "y", *back),
+    ]
+    return model_of(nodes, [value("x", *given)], [value("y", *given)], weights, opset=opset)
+
+
+@pytest.mark.parametrize("opset", [11, 15, 18])
+@pytest.mark.parametrize("perm", [(1, 0), (2, 0, 1), (3, 0, 2, 1)])
+def test_channels_that_come_first_are_normalized_as_those_of_one_batch(perm: tuple[int, ...], opset: int):
+    result = check_optimized(_normalized(*perm, opset=opset))
+    assert result.after.count == 0
+    assert op_types(result.model) == ["Unsqueeze", "BatchNormalization", "Squeeze"]
+
+
+def test_negative_channels_that_are_second_are_normalized_as_they_are():
+    result = check_optimized(_normalized(0, 1, 3, 2))
+    assert op_types(result.model) == ["BatchNormalization"]
+
+
+def test_negative_channels_that_come_last_are_not():
+    assert check_optimized(_normalized(0, 3, 1, 2)).after.count == 2
+
+
+def test_negative_statistics_that_are_computed_are_those_of_the_batch():
+    assert check_optimized(_normalized(1, 0, 2, outputs=3)).after.count == 2

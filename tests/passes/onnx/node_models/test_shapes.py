@@ -77,3 +77,32 @@ def test_negative_reductions_and_lookups_of_unknown_rank_stay():
         )
         model.graph.initializer.append(initializer("axes", [1]))
         assert li.optimize_onnx(model).after.count == 1
+
+
+def test_a_flatten_to_rows_and_columns_that_change_places_is_a_reshape():
+    nodes = [
+        transpose("x", "t", 0, 2, 1),
+        oh.make_node("Flatten", ["t"], ["f"], axis=2),
+        transpose("f", "y", 1, 0),
+    ]
+    result = check_optimized(model_of(nodes, [value("x", 1, 4, 3)], [value("y", 4, 3)]))
+    assert (result.after.count, op_types(result.model)) == (0, ["Reshape"])
+
+
+def test_negative_a_flatten_that_keeps_its_result_stays():
+    nodes = [transpose("x", "t", 1, 0, 2), oh.make_node("Flatten", ["t"], ["y"], axis=2)]
+    result = check_optimized(model_of(nodes, [value("x", 3, 1, 4)], [value("y", 3, 4)]))
+    assert op_types(result.model)[-1] == "Flatten"
+
+
+def test_negative_a_flatten_of_extents_that_the_run_time_knows_keeps_its_order():
+    nodes = [
+        transpose("x", "t", 0, 2, 1),
+        oh.make_node("Flatten", ["t"], ["f"], axis=2),
+        transpose("f", "y", 1, 0),
+    ]
+    model = model_of(nodes, [value("x", "N", 4, 3)], [value("y", 4, "M")])
+    result = check_optimized(
+        model, {"x": np.random.default_rng(1).uniform(size=(2, 4, 3)).astype(np.float32)}
+    )
+    assert "Flatten" in op_types(result.model)
