@@ -1,4 +1,4 @@
-"""Transposed convolutions with strides of 1, beside ONNX Runtime."""
+"""Transposed convolutions, beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -38,6 +38,47 @@ def test_a_network(shape: tuple[int, ...], weights: tuple[int, ...], attributes:
     executable = compare(made, inputs)
     computed = [op for ops in steps_of(executable, inputs) for op in ops]
     assert "nn.conv" in computed and "nn.conv_transpose" not in computed
+
+
+@pytest.mark.parametrize(
+    ("shape", "weights", "attributes"),
+    [
+        ((1, 8, 6, 5), (8, 1, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((2, 8, 6, 5), (8, 1, 2, 2), {"strides": [2, 2]}),
+        (
+            (1, 6, 7, 5),
+            (6, 2, 3, 3),
+            {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1], "group": 3},
+        ),
+        ((1, 6, 7, 5), (6, 1, 3, 5), {"strides": [2, 3], "group": 6}),
+        ((1, 4, 3, 4), (4, 1, 16, 4), {"strides": [8, 1], "pads": [4, 0, 4, 0]}),
+        ((1, 4, 9), (4, 1, 5), {"strides": [3], "pads": [1, 1]}),
+        ((1, 4, 3, 4, 5), (4, 1, 2, 3, 4), {"strides": [2, 1, 2]}),
+        ((1, 4, 5, 5), (4, 1, 3, 3), {"strides": [2, 2], "pads": [0, 1, 1, 0]}),
+    ],
+)
+def test_phases_of_groups_of_few_channels(
+    shape: tuple[int, ...], weights: tuple[int, ...], attributes: dict[str, Any]
+):
+    made, inputs = transposed(shape, weights, **{"group": shape[1], **attributes})
+    executable = compare(made, inputs)
+    computed = [op for ops in steps_of(executable, inputs) for op in ops]
+    assert "nn.conv" in computed and "nn.conv_transpose" not in computed
+
+
+@pytest.mark.parametrize(
+    ("weights", "attributes"),
+    [
+        ((8, 1, 1, 1), {"strides": [2, 2]}),  # phases without weights
+        ((8, 1, 3, 3), {"strides": [2, 2], "dilations": [2, 2]}),
+        ((8, 1, 4, 4), {"strides": [2, 2], "pads": [4, 4, 4, 4]}),  # elements of x that nothing takes
+        ((8, 1, 16, 16), {"strides": [16, 16]}),  # too many
+    ],
+)
+def test_negative_what_has_no_such_phases_stays(weights: tuple[int, ...], attributes: dict[str, Any]):
+    made, inputs = transposed((1, 8, 6, 6), weights, group=8, **attributes)
+    executable = compare(made, inputs)
+    assert "nn.conv_transpose" in [op for ops in steps_of(executable, inputs) for op in ops]
 
 
 @pytest.mark.parametrize("attributes", [{"strides": [2, 1]}, {"pads": [3, 0, 0, 0]}])
