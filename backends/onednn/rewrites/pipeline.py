@@ -21,6 +21,7 @@ from layout_ir.backends.onednn.rewrites.half_floats import widen_half_floats, wi
 from layout_ir.backends.onednn.rewrites.merged_groups import merge_groups
 from layout_ir.backends.onednn.rewrites.node_decomposition import decompose_nodes
 from layout_ir.backends.onednn.rewrites.pad_folding import fold_pads
+from layout_ir.backends.onednn.rewrites.parallel_convolutions import merge_parallel_convolutions
 from layout_ir.backends.onednn.rewrites.prefix_sums import decompose_prefix_sums
 from layout_ir.backends.onednn.rewrites.recognized_functions import recognize_functions
 from layout_ir.backends.onednn.rewrites.reorder_sinking import sink_reorders
@@ -44,6 +45,7 @@ def rewrite_before_selection(module: ModuleOp, function: FuncOp) -> None:
         sink_transpositions(module)
         fold_pads(module)
         replace_transposed_convolutions(module)
+        merge_parallel_convolutions(module)
         shrink_windows(module, library())
         split_channel_multipliers(module)
         merge_groups(module, library())
