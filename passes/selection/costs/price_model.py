@@ -53,6 +53,9 @@ _MODE = re.compile(r'\bmode = "?(\w+)')
 Group = tuple[str, str, str]
 """Op, variant of it, class of formats."""
 
+_GROUPED, _GROUPED_POINTWISE = "grouped", "grouped pointwise"
+"""Variants of convolutions in groups; a model may have one fit for both."""
+
 Floats = NDArray[np.float64]
 
 
@@ -82,6 +85,8 @@ class PriceModel:
     def price(self, key: PriceKey) -> Price | None:
         """The price of `key` with the interval of the fit; None where neither its group nor the like of it has one."""
         group, size = group_of(key), features(key)
+        if group not in self.groups and group[1] == _GROUPED_POINTWISE:
+            group = group[0], _GROUPED, group[2]
         found = self.groups.get(group) or self._like(group, size)
         if found is None:
             return None
@@ -208,9 +213,10 @@ def group_of(key: PriceKey) -> Group:
 def _variant(key: PriceKey) -> str:
     if key.op == "nn.conv" and len(key.ins) > 1 and len(key.ins[0].shape) > 2:
         channels, per_group = key.ins[0].shape[1], key.ins[1].shape[1]
+        is_pointwise = all(extent == 1 for extent in key.ins[1].shape[2:])
         if per_group < channels:
-            return "depthwise" if per_group == 1 else "grouped"
-        return "pointwise" if all(extent == 1 for extent in key.ins[1].shape[2:]) else "dense"
+            return "depthwise" if per_group == 1 else _GROUPED_POINTWISE if is_pointwise else _GROUPED
+        return "pointwise" if is_pointwise else "dense"
     if key.op == "nn.resize":
         mode = _MODE.search(key.attributes)
         return "nearest" if mode is None else mode[1]
