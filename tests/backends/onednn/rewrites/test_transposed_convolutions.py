@@ -60,7 +60,8 @@ def test_a_network(shape: tuple[int, ...], weights: tuple[int, ...], attributes:
 def test_phases_of_groups_of_few_channels(
     shape: tuple[int, ...], weights: tuple[int, ...], attributes: dict[str, Any]
 ):
-    made, inputs = transposed(shape, weights, **{"group": shape[1], **attributes})
+    given: dict[str, Any] = {"group": shape[1], **attributes}
+    made, inputs = transposed(shape, weights, **given)
     executable = compare(made, inputs)
     computed = [op for ops in steps_of(executable, inputs) for op in ops]
     assert "nn.conv" in computed and "nn.conv_transpose" not in computed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnx.helper as oh
@@ -112,7 +114,7 @@ def _normalized(*perm: int, opset: int = 18, outputs: int = 1) -> onnx.ModelProt
     names = ["scale", "bias", "mean", "var"]
     weights = [initializer(name, random.uniform(0.5, 1, channels)) for name in names]
     results = ["n", "new_mean", "new_var"][:outputs]
-    attributes = {"training_mode": 1} if outputs > 1 else {}
+    attributes: dict[str, Any] = {"training_mode": 1} if outputs > 1 else {}
     nodes = [
         transpose("x", "t", *perm),
         oh.make_node("BatchNormalization", ["t", *names], results, **attributes),
