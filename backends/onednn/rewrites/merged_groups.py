@@ -3,8 +3,8 @@
     groups of 4 channels:  [a 0]        one group of 8 channels, the weights of the one
                            [0 b]        group being zeros for channels of the other
 
-The kernels of the library compute vectors of channels of one group. For groups of 2 to 6 channels it has products over
-unrolled windows instead, group by group: 128 channels of 56x56 in 32 groups took 13.9 ms with AVX2, in 16 groups, of
+The kernels of the library compute vectors of channels of one group. With AVX2 it has products over unrolled windows
+instead for groups of 2 to 6 channels, group by group: 128 channels of 56x56 in 32 groups took 13.9 ms, in 16 groups, of
 which half the weights are zeros, 1.5 ms.
 """
 
@@ -22,7 +22,8 @@ from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
 
 MOST_CHANNELS = 16
-"""Of a merged group: work grows with their number, and at 16 the kernels compute as fast as they can."""
+"""Of a merged group. Work grows with their number: where it was measured, with AVX2, groups of 24 were up to 6 % faster
+than the smallest with a kernel, those of 32 and more slower."""
 
 
 def merge_groups(module: ModuleOp, library: Library) -> None:

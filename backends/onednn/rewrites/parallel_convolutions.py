@@ -54,7 +54,7 @@ def merge_parallel_convolutions(module: ModuleOp) -> None:
 def _convolution(value: SSAValue) -> _Branch | None:
     """The convolution that makes a value, which nobody else uses."""
     op = value.owner
-    if not isinstance(op, nn.ConvOp) or not _is_used_once(value):
+    if not isinstance(op, nn.ConvOp) or not value.has_one_use():
         return None
     weights, bias = elements_of(op.w), None if op.b is None else elements_of(op.b)
     if weights is None or (op.b is not None and bias is None):
@@ -71,7 +71,7 @@ def _convolution(value: SSAValue) -> _Branch | None:
 def _normalization(value: SSAValue, beside: _Branch) -> _Branch | None:
     """The batch normalization that makes a value, as a convolution in the groups of another of the same tensor."""
     op = value.owner
-    if not isinstance(op, nn.BatchNormOp) or not _is_used_once(value):
+    if not isinstance(op, nn.BatchNormOp) or not value.has_one_use():
         return None
     constants = [elements_of(operand) for operand in (op.scale, op.bias, op.mean, op.var)]
     found = [elements.astype(np.float64) for elements in constants if elements is not None]
@@ -84,10 +84,6 @@ def _normalization(value: SSAValue, beside: _Branch) -> _Branch | None:
     weights = np.zeros((channels, depth, *(1,) * rank))
     weights[np.arange(channels), np.arange(channels) % depth] = factor.reshape(-1, *(1,) * rank)
     return _Branch(op, op.x, weights, bias - mean * factor, beside.group, beside.strides, ((0,),) * rank)
-
-
-def _is_used_once(value: SSAValue) -> bool:
-    return len(list(value.uses)) == 1
 
 
 def _holds(wide: _Branch, narrow: _Branch) -> bool:

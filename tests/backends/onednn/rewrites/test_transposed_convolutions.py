@@ -55,9 +55,10 @@ def test_a_network(shape: tuple[int, ...], weights: tuple[int, ...], attributes:
         ((1, 4, 9), (4, 1, 5), {"strides": [3], "pads": [1, 1]}),
         ((1, 4, 3, 4, 5), (4, 1, 2, 3, 4), {"strides": [2, 1, 2]}),
         ((1, 4, 5, 5), (4, 1, 3, 3), {"strides": [2, 2], "pads": [0, 1, 1, 0]}),
+        ((1, 32, 6, 5), (32, 8, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1], "group": 2}),
     ],
 )
-def test_phases_of_groups_of_few_channels(
+def test_groups_with_strides_are_a_convolution_per_phase(
     shape: tuple[int, ...], weights: tuple[int, ...], attributes: dict[str, Any]
 ):
     given: dict[str, Any] = {"group": shape[1], **attributes}
