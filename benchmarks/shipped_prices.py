@@ -4,25 +4,34 @@
     ONEDNN_MAX_CPU_ISA=AVX2 python benchmarks/shipped_prices.py avx2
 
 Measures what the ops of the networks of the onnx package and of those of `tests/zoo` listed below could run as, in the
-layouts of target onednn, on one thread, until the seconds are over: a few options of every network at first. What was
-measured is added to --prices, so that several runs go on where the one before ended. The model that fits all of it is
-written into the package. With --ops, only what these take is measured (`nn.conv`, or `nn.conv:grouped` for a variant of
-it), and the rest of the model stays as it is, with the machine that it names. --networks are of tests/zoo, or files.
+layouts of target onednn, on one thread, until the seconds are over: a few options of every network at first. The
+options of an op take turns, and the least time of each counts; their operands are in the caches as far as they fit,
+their weights are not. What was measured is added to --prices, so that several runs go on where the one before ended;
+with --again they measure all of it once more, and of two prices the lesser stays. The model that fits all of it is
+written into the package; groups without prices enough keep their fit. With --ops, only what these take is measured
+(`nn.conv`, or `nn.conv:grouped` for a variant of it), and the rest of the model stays as it is, with the machine that
+it names. --networks are of tests/zoo, or files.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from pathlib import Path
-from time import monotonic
+from statistics import median
+from time import monotonic, perf_counter
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from layout_ir.api.measured_selection import measured_costs
+from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.runtime.timing import Limits, race
 from layout_ir.backends.onednn.library import library
-from layout_ir.backends.onednn.op_timing import measured, price_source
+from layout_ir.backends.onednn.op_timing import OpCall, measured, price_source
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
 from layout_ir.passes.selection.costs.price_keys import PriceKey
@@ -46,23 +55,63 @@ ZOO = (
 )  # fmt: skip
 
 
+_ROUNDS = Limits(precision=0.0, seconds=0.5, fewest=12, most=40, batch=0.0005)
+"""Rounds of options of an op, which take turns: as many as there is time for."""
+
+_WEIGHTS = 1 << 14
+"""Bytes of constants from which it matters whether a cache holds them."""
+
+
+def _least_prices(calls: Sequence[Callable[[], object]]) -> list[Price]:
+    """The price of each call is its least time: whatever else the machine does only adds. The rounds would have to be
+    undisturbed for their medians to be those of another day."""
+    if any(isinstance(call, OpCall) and call.constant_bytes >= _WEIGHTS for call in calls):
+        times = _with_weights_in_memory(calls)
+    else:
+        named = {str(k): call for k, call in enumerate(calls)}
+        times = list(race(named, lambda _: inf, _ROUNDS).rounds.values())
+    prices: list[Price] = []
+    for own in times:
+        least, middle = (max(round(1e9 * each), 1) for each in (min(own), median(own)))
+        prices.append(Price(least, least, middle))
+    return prices
+
+
+def _with_weights_in_memory(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
+    """Seconds of each call per round, in which it finds its constants in no cache, as in a network that has more of
+    them than caches hold, and its operands where the op before it would have left them."""
+    others = np.ones(max(host().l3, 1 << 24), np.uint8)
+    times: list[list[float]] = [[] for _ in calls]
+    start = perf_counter()
+    for done in range(_ROUNDS.most):
+        if done >= _ROUNDS.fewest and perf_counter() - start > _ROUNDS.seconds:
+            break
+        for call, own in zip(calls, times, strict=True):
+            call()  # whatever it does once is done
+            _ = others.max()
+            for tensor in call.inputs if isinstance(call, OpCall) else ():
+                _ = tensor.buffer.max()
+            begun = perf_counter()
+            call()
+            own.append(perf_counter() - begun)
+    return times
+
+
 def _is_asked(ops: Sequence[str], op: str, variant: str) -> bool:
     return op in ops or f"{op}:{variant}" in ops
 
 
-def _answers(ops: Sequence[str] | None) -> Answers | None:
+def _answers(ops: Sequence[str] | None) -> Answers:
     """Who answers questions about prices: about `ops` alone, where some are named."""
-    if ops is None:
-        return None
 
     def is_asked(key: PriceKey) -> bool:
-        return _is_asked(ops, *group_of(key)[:2])
+        return ops is None or _is_asked(ops, *group_of(key)[:2])
 
     def ask(
         questions: Sequence[tuple[PriceKey, Question]],
     ) -> Iterator[tuple[PriceKey, Price | None]]:
         yield from ((key, None) for key, _ in questions if not is_asked(key))
-        yield from measured([pair for pair in questions if is_asked(pair[0])], library(), 1)
+        yield from measured([pair for pair in questions if is_asked(pair[0])], library(), 1, _least_prices)
 
     return ask
 
@@ -75,6 +124,7 @@ def main() -> None:
     parser.add_argument("extension", choices=("avx2", "avx512"))
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--prices", metavar="FILE", help="what was measured before, and is added to")
+    parser.add_argument("--again", action="store_true", help="measure what has a price, too")
     parser.add_argument("--ops", nargs="+", metavar="OP", help="measure these alone")
     parser.add_argument(
         "--networks", nargs="+", metavar="NAME", help="of tests/zoo, or files, in place of all"
@@ -84,7 +134,9 @@ def main() -> None:
     if not library().instruction_set.startswith(args.extension):
         raise SystemExit(f"the kernels use {library().instruction_set}: ONEDNN_MAX_CPU_ISA caps it")
     table = read_prices(args.prices) if args.prices and Path(args.prices).exists() else PriceTable()
-    costs = MeasuredCosts(dict(table.of(source)), source)
+    known = dict(table.of(source))
+    costs = MeasuredCosts({} if args.again else dict(known), source)
+    answers = _answers(args.ops)
     end = monotonic() + args.seconds
     models = [] if args.networks else [("onnx:" + name, shipped_network("onnx:" + name)) for name in SHIPPED]
     models += [(name, name if name.endswith(".onnx") else None) for name in args.networks or ZOO]
@@ -99,21 +151,28 @@ def main() -> None:
             continue
         before = len(costs.prices)
         share = left / (len(models) - number)
-        measured_costs(module, "onednn", costs, "all", seconds=share, keep=False, answers=_answers(args.ops))
+        measured_costs(module, "onednn", costs, "all", seconds=share, keep=False, answers=answers)
         print(f"{name}: {len(costs.prices) - before} prices", flush=True)
+    prices = known | {
+        key: price for key, price in costs.prices.items() if key not in known or price.ns < known[key].ns
+    }
     if args.prices:
-        table.merge(PriceTable({source: costs.prices}))
+        table.prices[source] = prices
         Path(args.prices).write_text(table.text(), encoding="utf-8")
-    model = fitted_model(costs.prices)
+    model = fitted_model(prices)
     if model is None:
         raise SystemExit("too few prices for a model")
-    if args.ops:
-        shipped, source = shipped_model(f"onednn-{args.extension}")
-        groups = {group: fit for group, fit in model.groups.items() if _is_asked(args.ops, *group[:2])}
-        model = PriceModel({**shipped.groups, **groups})
+    shipped, machine = shipped_model(f"onednn-{args.extension}")
+    fits = {
+        group: fit
+        for group, fit in model.groups.items()
+        if args.ops is None or _is_asked(args.ops, *group[:2])
+    }
+    kept = [group for group in shipped.groups if group not in fits]
+    model, source = PriceModel({**shipped.groups, **fits}), machine if args.ops else source
     path = ROOT / "passes" / "selection" / "costs" / f"onednn-{args.extension}.json"
     path.write_text(model_text(model, source), encoding="utf-8")
-    print(f"{len(costs.prices)} prices, {len(model.groups)} groups, {path.stat().st_size} bytes in {path}")
+    print(f"{len(prices)} prices, {len(fits)} groups and {len(kept)} as they were, in {path}")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 LEFT = {
     # Heads are parts of larger matrices, K is one written transposed: products take and make such as they are, most as
     # fast as others.
-    "attention": (0, 0, 0, 0, 0, 2, 0),
+    "attention": (0, 0, 0, 0, 0, 0, 0),
     # The depthwise convolution behind the shuffle is worth a third reorder where its fast kernel wants other blocks.
     "channel_shuffle": (3, 3, 3, 2, 3, 3, 3),
     "foreign": (0, 0, 1, 2, 2, 1, 1),
@@ -35,7 +35,7 @@ LEFT = {
     "residual": (0, 0, 1, 1, 2, 1, 1),
     # Small tensors: where a concat in blocks of 8 moves nothing, that pays for reorders around it, and so do resizes in
     # channels last.
-    "unet": (1, 0, 2, 7, 4, 6, 6),
+    "unet": (1, 0, 2, 7, 4, 7, 6),
 }
 
 

@@ -9,6 +9,7 @@ again finds its tensors in the caches, as far as they fit: prices are those of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -98,13 +99,29 @@ def _together(
     yield from zip(calls, times(list(calls.values())), strict=True)
 
 
-def op_call(op: Operation, option: LayoutOption, library: Library, threads: int) -> Call | None:
+@dataclass(frozen=True)
+class OpCall:
+    """An op as a call to be timed."""
+
+    steps: Call
+    inputs: Sequence[Tensor]
+    """What it reads besides its constants."""
+    constant_bytes: int
+    """Of its constants, as they are packed."""
+
+    def __call__(self) -> None:
+        self.steps()
+
+
+def op_call(op: Operation, option: LayoutOption, library: Library, threads: int) -> OpCall | None:
     """`op` on tensors that lie as `option` says, as a call to be timed; None where the executor cannot run it so."""
     try:
         plan = plan_execution(_function_of(op, option), library, threads=threads)
-        return PlanRunner(plan, threads=threads).steps_on([_filled(place) for place in plan.inputs])
+        inputs = [_filled(place) for place in plan.inputs]
+        steps = PlanRunner(plan, threads=threads).steps_on(inputs)
     except (LayoutError, Refused):
         return None
+    return OpCall(steps, inputs, plan.constant_bytes)
 
 
 def reorder_call(source: Layout, destination: Layout, dtype: str, threads: int) -> Call | None:

@@ -17,9 +17,7 @@ from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, dtype_of, encoding_of, with_format
 from layout_ir.passes.fold_reorders import fold_reorders
-
-_JOINED = (nn.ConvOp, nn.ConvTransposeOp, nn.MatmulOp, nn.GemmOp, nn.BatchNormOp, nn.ElementwiseOp)
-"""Ops that elementwise ops behind them may join."""
+from layout_ir.passes.selection.costs.moved_share import JOINED
 
 
 def sink_reorders(module: ModuleOp) -> None:
@@ -36,7 +34,7 @@ def _sinks(op: nn.ElementwiseOp) -> bool:
     if not isinstance(reorder, ReorderOp) or not reorder.keeps_elements:
         return False
     source = reorder.input
-    if not isinstance(source.owner, _JOINED) or not source.has_one_use() or not reorder.result.has_one_use():
+    if not isinstance(source.owner, JOINED) or not source.has_one_use() or not reorder.result.has_one_use():
         return False
     if layout_at_run_time(source.type).is_padded or dtype_of(source.type) != dtype_of(op.result.type):
         # Pads would have to hold what the op makes of them, and the bytes that are moved be others.

@@ -1,5 +1,9 @@
-"""How much of a concat or a slice is moved when the program is executed: what is laid out like a part of the whole is
-written or read where it lies (`backends/onednn/placement.py`), so that this costs nothing.
+"""How much of what an op reads and writes is moved when the program is executed.
+
+What is laid out like a part of a concat, or of what a slice is taken of, is written or read where it lies
+(`backends/onednn/placement.py`), so that this costs nothing. An elementwise op behind a convolution, a product or
+another elementwise op is computed with it, on numbers that are still in registers
+(`backends/onednn/post_op_fusion.py`): it moves its other operands alone.
 
 A value can be written into one concat. Where several take it, it is written into one and moved into the others, so each
 of n is said to move an (n - 1)-th of n parts of it: the sum over all of them is right, whichever it is.
@@ -19,6 +23,15 @@ from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 
+JOINED = (nn.ConvOp, nn.ConvTransposeOp, nn.MatmulOp, nn.GemmOp, nn.BatchNormOp, nn.ElementwiseOp)
+"""Ops that elementwise ops behind them join."""
+
+_MOVING = (
+    nn.AbsOp, nn.AddOp, nn.ClipOp, nn.HardSigmoidOp, nn.HardSwishOp, nn.LeakyReluOp, nn.MaxOp, nn.MinOp, nn.MulOp,
+    nn.NegOp, nn.ReluOp, nn.SubOp,
+)  # fmt: skip
+"""Elementwise ops that take the time in which their tensors are moved; all others compute for longer, joined or not."""
+
 
 def concats_of(value: SSAValue) -> int:
     """How many operands of concats the value is; 0 where no op writes it, so that it is moved into each."""
@@ -28,7 +41,7 @@ def concats_of(value: SSAValue) -> int:
 
 
 def moved_share(op: Operation, option: LayoutOption) -> Fraction:
-    """The part of the elements of a concat or a slice that is moved in these Formats; 1 for other ops.
+    """The part of the elements that `op` reads and writes which is moved in these Formats.
 
     And 1 where the option says nothing of operands: those of an op whose layouts are fixed are no part of the choice.
     """
@@ -39,6 +52,8 @@ def moved_share(op: Operation, option: LayoutOption) -> Fraction:
             return _of_slice(op, option)
         if isinstance(op, nn.ConcatOp):
             return _of_concat(op, option)
+        if isinstance(op, _MOVING):
+            return _of_elementwise(op)
     except LayoutError:  # a Format that does not fit the shape
         pass
     return Fraction(1)
@@ -50,6 +65,13 @@ def _of_slice(op: nn.SliceOp, option: LayoutOption) -> Fraction:
         return Fraction(1)
     whole, part = source.bind(shape_of(op.operands[0])), made.bind(shape_of(op.results[0]))
     return Fraction(int(part_offset(whole, part, op.starts) is None))
+
+
+def _of_elementwise(op: nn.ElementwiseOp) -> Fraction:
+    full = op.formatted_operands()
+    if not any(isinstance(value.owner, JOINED) and value.has_one_use() for value in full):
+        return Fraction(1)
+    return Fraction(len(full) - 1, len(full) + 1)
 
 
 def _of_concat(op: nn.ConcatOp, option: LayoutOption) -> Fraction:

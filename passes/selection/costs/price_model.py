@@ -9,7 +9,12 @@ the kind of the op and on how its tensors lie, so there is one fit per group (`g
 apart from dense, and the class of the formats: row-major, channels last, blocks of so many, mixed. Coefficients are not
 negative, and errors are relative: an op of a microsecond counts as much as one of a millisecond.
 
-How wrong the model is, is found by leaving out: each tenth of the prices is predicted by a fit to the others. The
+Kernels have steps that no roofline has: tails of channels that fill no register, tensors that just fit a cache, few
+positions per picture. What they are differs by kernel, but ops of like extents stand on the same side of them. So a fit
+is corrected by its neighbours: by the mean ratio of prices to their fits, each weighed by the inverse of its distance
+(Shepard's interpolation), where distance is that of the logarithms of the extents; far from all of them the fit stays.
+
+How wrong the model is, is found by leaving out: each tenth of the extents is predicted by a model of the others. The
 interval of a fitted price is what nine in ten of these errors lie within. A group of fewer than `FEWEST` prices, or
 whose errors exceed a factor of `WORST`, has no model. The like of it speaks for it, twice as wide: the same op in the
 same class of formats, with another kind of second operand; or in another class, the dearest. Otherwise a choice between
@@ -20,9 +25,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +50,13 @@ _UNLIKE = ("nn.conv", REORDER)
 """Ops whose groups have little in common."""
 
 _FOLDS = 10
-_STEPS = 200
+
+_NEAR = 0.3
+"""The distance from which on neighbours lose their say: extents that differ by a third."""
+
+_FAR = 0.01
+"""The weight of the fit beside that of its neighbours, 1 for one of the same extents: beyond a distance of about 1, a
+factor of three in one extent, one neighbour alone has less."""
 
 _MODE = re.compile(r'\bmode = "?(\w+)')
 """How a resize says its interpolation; to the nearest where it says none."""
@@ -53,16 +64,29 @@ _MODE = re.compile(r'\bmode = "?(\w+)')
 Group = tuple[str, str, str]
 """Op, variant of it, class of formats."""
 
-_GROUPED, _GROUPED_POINTWISE = "grouped", "grouped pointwise"
-"""Variants of convolutions in groups; a model may have one fit for both."""
+_GROUPED = "grouped"
+"""The variant of a convolution in groups, and how the names of others begin: a model may have one fit for all."""
+
+_WHOLE = " in whole blocks"
+"""How the names of variants end whose groups are whole blocks of channels."""
+
+_BLOCK = 8
+"""The channels of the smallest block that kernels work on."""
 
 Floats = NDArray[np.float64]
 
+Extents = tuple[int, ...]
+"""What tells neighbours: batch, channels and positions of the first operand, the same of the first result, and the
+elements of all other operands."""
 
-@dataclass(frozen=True, slots=True)
+EXTENTS = 7
+"""How many these are."""
+
+
+@dataclass(frozen=True)
 class GroupModel:
     """The fit of one group: nanoseconds of a call, per byte, per operation; `factor` holds nine in ten errors, and
-    `median` half of them."""
+    `median` half of them; `ratios` are those of prices to the fit, by extents."""
 
     call: float
     per_byte: float
@@ -70,10 +94,24 @@ class GroupModel:
     factor: float
     median: float
     count: int
+    ratios: tuple[tuple[Extents, float], ...] = ()
 
     def ns(self, nbytes: int, operations: int) -> float:
-        """The price of an op that reads and writes so many bytes and does so many operations."""
+        """What the fit says of an op that reads and writes so many bytes and does so many operations."""
         return self.call + self.per_byte * nbytes + self.per_operation * operations
+
+    def corrected_ns(self, nbytes: int, operations: int, extents: Extents) -> float:
+        """The price of such an op of these extents, which the fit and its neighbours say."""
+        ratio = 1.0
+        if self.ratios:
+            ratio = math.exp(float(_corrections(*self._neighbours, _points([extents]))[0]))
+        # Rounded, so that the last digit, which depends on how a processor adds up, decides nothing.
+        return self.ns(nbytes, operations) * float(f"{ratio:.3g}")
+
+    @cached_property
+    def _neighbours(self) -> tuple[Floats, Floats]:
+        """The points of what was measured, and the logarithms of their ratios."""
+        return _points([extents for extents, _ in self.ratios]), np.log([ratio for _, ratio in self.ratios])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +123,18 @@ class PriceModel:
     def price(self, key: PriceKey) -> Price | None:
         """The price of `key` with the interval of the fit; None where neither its group nor the like of it has one."""
         group, size = group_of(key), features(key)
-        if group not in self.groups and group[1] == _GROUPED_POINTWISE:
-            group = group[0], _GROUPED, group[2]
+        if group[1].startswith(_GROUPED):
+            op, variant, formats = group
+            less_exact = ((op, name, formats) for name in (variant, variant.removesuffix(_WHOLE), _GROUPED))
+            group = next((each for each in less_exact if each in self.groups), group)
         found = self.groups.get(group) or self._like(group, size)
         if found is None:
             return None
-        factor = found.factor if group in self.groups else min(_LIKE * found.factor, WORST)
-        ns = min(max(found.ns(*size), 1.0), (COST_LIMIT - 1) / factor)
+        if group in self.groups:
+            factor, ns = found.factor, found.corrected_ns(*size, extents_of_key(key))
+        else:
+            factor, ns = min(_LIKE * found.factor, WORST), found.ns(*size)
+        ns = min(max(ns, 1.0), (COST_LIMIT - 1) / factor)
         return Price(max(int(ns / factor), 1), max(int(ns), 1), max(int(ns * factor), 1))
 
     def _like(self, group: Group, size: tuple[int, int]) -> GroupModel | None:
@@ -120,24 +163,44 @@ def fitted_model(prices: Mapping[PriceKey, Price]) -> PriceModel | None:
         own.sort(key=lambda pair: str(pair[0]))
         rows = np.array([(1.0, *features(key)) for key, _ in own], np.float64)
         times = np.array([max(price.ns, 1) for _, price in own], np.float64)
-        made = _fit_group(rows, times)
+        made = _fit_group([extents_of_key(key) for key, _ in own], rows, times)
         if made.factor <= WORST:
             groups[group] = made
     return PriceModel(groups) if groups else None
 
 
-def _fit_group(rows: Floats, times: Floats) -> GroupModel:
+def _fit_group(extents: Sequence[Extents], rows: Floats, times: Floats) -> GroupModel:
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(extents))}
+    points = _points(extents)
     errors: list[float] = []
-    folds = np.arange(len(times)) % min(_FOLDS, len(times))
-    for fold in range(min(_FOLDS, len(times))):
+    fewest = min(_FOLDS, len(numbers))
+    folds = np.array([numbers[each] % fewest for each in extents])
+    for fold in range(fewest if fewest > 1 else 0):
         left_out = folds == fold
-        weights = _fit(rows[~left_out], times[~left_out])
-        predicted = np.maximum(rows[left_out] @ weights, 1.0)
-        errors += np.abs(np.log(predicted / times[left_out])).tolist()
+        fitted = np.maximum(rows @ _fit(rows[~left_out], times[~left_out]), 1.0)
+        ratios = np.log(times / fitted)
+        corrections = _corrections(points[~left_out], ratios[~left_out], points[left_out])
+        errors += np.abs(corrections - ratios[left_out]).tolist()
     weights = _fit(rows, times)
-    nine, half = (math.exp(float(np.quantile(errors, share))) for share in (0.9, 0.5))
+    nine, half = (math.exp(float(np.quantile(errors, share))) if errors else math.inf for share in (0.9, 0.5))
     call, per_byte, per_operation = (float(w) for w in weights)
-    return GroupModel(call, per_byte, per_operation, nine, half, len(times))
+    ratios = np.log(times / np.maximum(rows @ weights, 1.0))
+    by_extents: dict[Extents, list[float]] = {}
+    for each, ratio in zip(extents, ratios.tolist(), strict=True):
+        by_extents.setdefault(each, []).append(ratio)
+    means = tuple((each, math.exp(math.fsum(own) / len(own))) for each, own in sorted(by_extents.items()))
+    return GroupModel(call, per_byte, per_operation, nine, half, len(times), means)
+
+
+def _points(extents: Sequence[Extents]) -> Floats:
+    return np.log(np.maximum(np.array(extents, np.float64), 1.0))
+
+
+def _corrections(points: Floats, ratios: Floats, at: Floats) -> Floats:
+    """The logarithm of the ratio that is expected at each of the points `at`, by those known at `points`."""
+    squares = ((at[:, None, :] - points[None]) ** 2).sum(axis=2)
+    weights = 1.0 / (1.0 + squares / _NEAR**2) ** 2
+    return (weights @ ratios) / (weights.sum(axis=1) + _FAR)
 
 
 def _fit(rows: Floats, times: Floats) -> Floats:
@@ -180,6 +243,19 @@ def features(key: PriceKey) -> tuple[int, int]:
     return nbytes, _operations(key)
 
 
+def extents_of_key(key: PriceKey) -> Extents:
+    """By what the neighbours of `key` are found."""
+    first = key.ins[0].shape if key.ins else ()
+    result = key.outs[0].shape if key.outs else ()
+    others = sum(math.prod(tensor.shape) for tensor in key.ins[1:])
+    return *_three(first), *_three(result), others
+
+
+def _three(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Batch, channels and positions; a vector is all channels."""
+    return (shape[0], shape[1], math.prod(shape[2:])) if len(shape) > 1 else (1, math.prod(shape), 1)
+
+
 def _operations(key: PriceKey) -> int:
     result = math.prod(key.outs[0].shape) if key.outs else 0
     match key.op:
@@ -215,7 +291,11 @@ def _variant(key: PriceKey) -> str:
         channels, per_group = key.ins[0].shape[1], key.ins[1].shape[1]
         is_pointwise = all(extent == 1 for extent in key.ins[1].shape[2:])
         if per_group < channels:
-            return "depthwise" if per_group == 1 else _GROUPED_POINTWISE if is_pointwise else _GROUPED
+            return (
+                "depthwise"
+                if per_group == 1
+                else _variant_in_groups(key, channels // per_group, is_pointwise)
+            )
         return "pointwise" if is_pointwise else "dense"
     if key.op == "nn.resize":
         mode = _MODE.search(key.attributes)
@@ -226,6 +306,13 @@ def _variant(key: PriceKey) -> str:
             return second.lies
         return "" if second.shape == key.ins[0].shape else "broadcast"
     return ""
+
+
+def _variant_in_groups(key: PriceKey, groups: int, is_pointwise: bool) -> str:
+    """Groups of whole blocks have kernels of their own, which are many times as fast."""
+    outputs, per_group = key.ins[1].shape[:2]
+    is_whole = per_group % _BLOCK == 0 and outputs // groups % _BLOCK == 0
+    return _GROUPED + " pointwise" * is_pointwise + _WHOLE * is_whole
 
 
 @lru_cache(maxsize=4096)

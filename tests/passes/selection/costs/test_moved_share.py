@@ -1,4 +1,5 @@
-"""Concats and slices cost what they move: nothing where the executor joins and splits by placement."""
+"""Ops cost what they move: concats and slices nothing where the executor joins and splits by placement, elementwise
+ops behind others their other operands."""
 
 from __future__ import annotations
 
@@ -111,3 +112,40 @@ def test_the_executor_moves_nothing_where_nothing_is_paid(tag: str, batch: int):
     x = np.ones((batch, 16, 4, 3), np.float32)
     steps = li.compile(module, threads=1).profile([x])
     assert ("nn.concat" in [name for step in steps for name in step.ops]) == (share > 0)
+
+
+BEHIND = """
+#F = #layout.tag<nchw>
+func.func @main(%x : tensor<1x16x4x3xf32, #F>, %w : tensor<16x16x1x1xf32, #layout.tag<oihw>>) -> tensor<1x16x4x3xf32, #F> {
+  %a = nn.conv %x, %w : (tensor<1x16x4x3xf32, #F>, tensor<16x16x1x1xf32, #layout.tag<oihw>>) -> tensor<1x16x4x3xf32, #F>
+  %0 = OP : tensor<1x16x4x3xf32, #F>
+  func.return RESULT : tensor<1x16x4x3xf32, #F>
+}
+"""  # noqa: E501
+
+
+def _share_of_elementwise(op: str, result: str = "%0") -> Fraction:
+    (found,) = [
+        each
+        for each in parse(BEHIND.replace("OP", op).replace("RESULT", result)).walk()
+        if isinstance(each, nn.ElementwiseOp)
+    ]
+    fmt = Format.from_tag("nchw")
+    return moved_share(found, LayoutOption((fmt,) * len(found.operands), (fmt,), 1000))
+
+
+@pytest.mark.parametrize(
+    ("op", "share"),
+    [("nn.relu %a", Fraction(0)), ("nn.add %a, %x", Fraction(1, 3)), ("nn.mul %x, %a", Fraction(1, 3))],
+)
+def test_an_elementwise_op_behind_a_convolution_moves_its_other_operands(op: str, share: Fraction):
+    assert _share_of_elementwise(op) == share
+
+
+@pytest.mark.parametrize("op", ["nn.relu %x", "nn.add %x, %x", "nn.tanh %a", "nn.add %a, %a"])
+def test_negative_elementwise_ops_that_join_nothing_or_compute_for_long(op: str):
+    assert _share_of_elementwise(op) == 1
+
+
+def test_negative_what_others_need_too_is_written():
+    assert _share_of_elementwise("nn.relu %a", "%a") == 1

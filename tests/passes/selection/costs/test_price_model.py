@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import log, prod
 from random import Random
 
 import pytest
@@ -11,6 +11,7 @@ from layout_ir.passes.selection.costs.price_keys import PriceKey, TensorKey
 from layout_ir.passes.selection.costs.price_model import (
     FEWEST,
     WORST,
+    extents_of_key,
     features,
     fitted_model,
     group_of,
@@ -95,7 +96,8 @@ def test_kinds_of_ops_and_of_formats_have_fits_of_their_own() -> None:
         ("nn.conv", "dense", "blocks of 8"),
     }
     assert group_of(_conv(16, 16, 8, group=16))[1] == "depthwise"
-    assert group_of(_conv(16, 16, 8, group=2))[1] == "grouped"
+    assert group_of(_conv(16, 16, 8, group=2))[1] == "grouped in whole blocks"
+    assert group_of(_conv(16, 24, 8, group=2))[1] == "grouped"
     reorder = PriceKey("layout.reorder", "", (_tensor("nchw", 1, 8, 2, 2),), (_tensor("nhwc", 1, 8, 2, 2),))
     assert group_of(reorder) == ("layout.reorder", "", "row-major to channels last")
 
@@ -108,6 +110,44 @@ def test_resizes_are_apart_by_their_interpolation(attributes: str, variant: str)
     assert group_of(PriceKey("nn.resize", attributes, (picture,), (picture,))) == (
         "nn.resize", variant, "channels last"
     )  # fmt: skip
+
+
+def _machine_with_a_step(key: PriceKey) -> Price:
+    """The same machine, three times as slow where the channels fill no register."""
+    ns = _machine(key).ns * (3 if key.ins[0].shape[1] % 8 else 1)
+    return Price(ns, ns, ns)
+
+
+STEPS = [_conv(c, o, side) for c in (8, 9, 16, 18, 64, 72, 100) for o in (16, 48, 96) for side in (4, 9, 20)]
+
+
+def test_what_no_roofline_has_is_taken_from_what_is_near() -> None:
+    prices = {key: _machine_with_a_step(key) for key in STEPS}
+    model = fitted_model(prices)
+    assert model is not None
+    (fit,) = model.groups.values()
+    for key in (_conv(100, 48, 9), _conv(100, 50, 8)):  # the fit is that of the others
+        found, true = model.price(key), _machine_with_a_step(key)
+        assert found is not None
+        assert abs(log(found.ns / true.ns)) < abs(log(fit.ns(*features(key)) / true.ns)) / 2
+    aligned = model.price(_conv(64, 50, 8))
+    assert aligned is not None
+    assert aligned.ns == pytest.approx(_machine_with_a_step(_conv(64, 50, 8)).ns, rel=0.15)
+
+
+def test_negative_what_is_far_from_all_keeps_the_fit() -> None:
+    model = fitted_model({key: _machine_with_a_step(key) for key in STEPS})
+    assert model is not None
+    (fit,) = model.groups.values()
+    key = _conv(3000, 3000, 300)
+    found = model.price(key)
+    assert found is not None and found.ns == pytest.approx(fit.ns(*features(key)), rel=0.05)
+
+
+def test_extents_that_tell_neighbours() -> None:
+    assert extents_of_key(_conv(16, 32, 10)) == (1, 16, 100, 1, 32, 100, 32 * 16 * 9)
+    vector = _tensor("c", 7)
+    assert extents_of_key(PriceKey("nn.relu", "", (vector,), (vector,))) == (1, 7, 1, 1, 7, 1, 0)
 
 
 def test_negative_a_group_without_prices_enough_has_no_model() -> None:
@@ -141,6 +181,14 @@ def test_what_has_no_prices_is_priced_like_its_kin_and_less_certain() -> None:
     assert other.high / other.ns > 1.5 > own.high / own.ns
     elsewhere, dear = model.price(_sum(40, "nChw8c")), model.price(_sum(40, "nchw"))
     assert elsewhere is not None and dear is not None and elsewhere.ns == dear.ns  # the dearest class
+
+
+def test_groups_of_whole_blocks_have_the_fit_of_others_where_they_have_none() -> None:
+    broken = [_conv(c, 20, side, group=2) for c in (12, 20, 28) for side in (4, 9, 20)]
+    model = fitted_model({key: _machine(key) for key in broken})
+    assert model is not None
+    found = model.price(_conv(16, 16, 8, group=2))
+    assert found is not None and found.ns == pytest.approx(_machine(_conv(16, 16, 8, group=2)).ns, rel=0.1)
 
 
 def test_negative_convolutions_have_no_kin() -> None:
