@@ -172,3 +172,35 @@ def test_negative_a_shape_with_extents_in_other_places_is_not_known():
     assert decided_integers(graph, {}) == {}
     shape = graph.shape("y")
     assert shape is None or shape[0] != "a"
+
+
+def _padded_by_its_shape(first: int) -> onnx.ModelProto:
+    """Pads the last dim of x to 6, as tf2onnx computes it: in 32 bits, by a Slice of the shape from `first` on, and by
+    a list of pads that is split and joined again."""
+    nodes = [
+        oh.make_node("Shape", ["x"], ["s"]),
+        oh.make_node("Cast", ["s"], ["s32"], to=onnx.TensorProto.INT32),
+        oh.make_node("Slice", ["s32", "first", "end", "zero"], ["cut"]),
+        oh.make_node("Cast", ["cut"], ["extent"], to=onnx.TensorProto.INT64),
+        oh.make_node("Sub", ["six", "extent"], ["more"]),
+        oh.make_node("Concat", ["zeros", "more"], ["list"], axis=0),
+        oh.make_node("Split", ["list"], [f"p{k}" for k in range(6)], num_outputs=6),
+        oh.make_node("Concat", [f"p{k}" for k in (1, 0, 2, 3, 4, 5)], ["pads"], axis=0),
+        oh.make_node("Pad", ["x", "pads"], ["y"]),
+    ]
+    numbers = {"first": [first], "end": [(1 << 63) - 1], "zero": [0], "six": [6], "zeros": [0] * 5}
+    weights = [initializer(name, np.array(values, np.int64)) for name, values in numbers.items()]
+    return model_of(nodes, [value("x", "batch", 3, 4)], [value("y", "a", "b", "c")], weights)
+
+
+def test_extents_are_known_behind_a_slice_of_a_shape_and_a_split_list():
+    (graph,) = graphs_of_model(_padded_by_its_shape(2), None, {}, {})
+    assert decided_integers(graph, {})["pads"].tolist() == [0, 0, 0, 0, 0, 2]
+    assert graph.shape("y") == ("batch", 3, 6)
+
+
+def test_negative_a_slice_with_an_extent_that_the_run_time_knows_decides_nothing():
+    model = _padded_by_its_shape(0)
+    model.graph.node[7].input[:] = [f"p{k}" for k in (0, 1, 2, 3, 4)] + ["more"]
+    (graph,) = graphs_of_model(model, None, {}, {})
+    assert "pads" not in decided_integers(graph, {})
