@@ -30,6 +30,7 @@ from layout_ir.passes.onnx.constant_folding import (
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
+from layout_ir.passes.onnx.flattened_products import fold_into_weights
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
@@ -210,10 +211,13 @@ def _chosen(
     obligations = result.obligations
     sizes: Mapping[str, Sequence[int]] = task.shapes
     last = before.cost
-    while task.improved:
-        plan = task.settled()
+    while True:
+        plan = task.settled() if task.improved else None
         if plan is not None:
             result.remaining, result.notes = _sorted_remaining([plan]), plan.open_extents()
+        if (plan is not None or not task.improved) and not (
+            result.after.count and task.folded_into_weights()
+        ):
             break
         if obligations and (task.free_inputs or task.free_outputs):
             # They are of the model that came: what callers are asked for is settled once.
@@ -376,6 +380,17 @@ class _Task:
             return Plan.as_is(reached, self.consumer)
         self.stated = traffic, reached
         return None
+
+    def folded_into_weights(self) -> bool:
+        """Whether weights took over what Transposes did; the model is another one then, and may let more be won."""
+        if self.consumer.block:
+            return False
+        graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+        self.graphs += graphs
+        if not fold_into_weights(graphs[0]):
+            return False
+        self.is_written, self.written, self.stated = True, None, None
+        return True
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
         return self._transposed(node for graph in graphs for node in graph.nodes)
