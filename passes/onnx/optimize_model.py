@@ -10,7 +10,7 @@ where these move less then.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
+from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
@@ -34,6 +35,7 @@ from layout_ir.passes.onnx.flattened_products import fold_into_weights
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
+from layout_ir.passes.onnx.loop_states import with_loops_rearranged
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
 from layout_ir.passes.onnx.model_graph import (
     Graph,
@@ -182,8 +184,36 @@ def optimize_orders(
             other = choose(inlined)
             # What is moved in a function is the same in both: it counts in the one alone, before and after.
             if other.gain > result.gain:
-                return other
+                result = other
+        while (turned := _with_loops_rearranged(result, choose)) is not None:
+            result = turned
         return result
+
+
+def _left(result: OptimizedModel) -> tuple[int, int, int]:
+    """What is left: its cost, how many Transposes there are, and how many of them in subgraphs, which may run often."""
+    graph = result.stored.graph
+    within = (inner for node in graph.node for inner in nodes_within(node))
+    return result.after.cost, result.after.count, sum(node.op_type == "Transpose" for node in within)
+
+
+def _with_loops_rearranged(
+    result: OptimizedModel, choose: Callable[[onnx.ModelProto], OptimizedModel]
+) -> OptimizedModel | None:
+    """The result with loops that carry their states in other orders; None where that leaves no less.
+
+    What is asked of callers, and what lies in files, was settled without.
+    """
+    if not result.after.count or result.obligations or result.pending:
+        return None
+    model = with_loops_rearranged(result.stored)
+    if model is None:
+        return None
+    again = choose(model)
+    if _left(again) >= _left(result):
+        return None
+    places = {**result.places, **{name: result.place(*place) for name, place in again.places.items()}}
+    return replace(again, before=result.before, transposed=result.transposed, places=places)
 
 
 def _chosen(
