@@ -29,6 +29,7 @@ from layout_ir.passes.onnx.constant_folding import (
     has_open_results,
 )
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
+from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
 from layout_ir.passes.onnx.flattened_products import fold_into_weights
@@ -245,9 +246,7 @@ def _chosen(
         plan = task.settled() if task.improved else None
         if plan is not None:
             result.remaining, result.notes = _sorted_remaining([plan]), plan.open_extents()
-        if (plan is not None or not task.improved) and not (
-            result.after.count and task.folded_into_weights()
-        ):
+        if (plan is not None or not task.improved) and not (result.after.count and task.is_rewritten()):
             break
         if obligations and (task.free_inputs or task.free_outputs):
             # They are of the model that came: what callers are asked for is settled once.
@@ -411,13 +410,13 @@ class _Task:
         self.stated = traffic, reached
         return None
 
-    def folded_into_weights(self) -> bool:
-        """Whether weights took over what Transposes did; the model is another one then, and may let more be won."""
+    def is_rewritten(self) -> bool:
+        """Whether weights or dilations took over what Transposes did; then the model may let more be won."""
         if self.consumer.block:
             return False
         graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
         self.graphs += graphs
-        if not fold_into_weights(graphs[0]):
+        if not fold_into_weights(graphs[0]) and not dilate_convolutions(graphs[0]):
             return False
         self.is_written, self.written, self.stated = True, None, None
         return True
