@@ -79,6 +79,10 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
         found |= read
         if not read and node.op_type == "Reshape" and not node.domain:
             read = evaluation.asked_shape(node)
+            shape = None if read else evaluation.named_shape(node)
+            if shape is not None:
+                graph.set_type(node.outputs[0], shape, graph.element_type(node.outputs[0]))
+                changed.add(node.outputs[0])
         if not read.keys() <= known.keys() or not changed.isdisjoint(node.inputs):
             changed.update(graph.infer_results(node, read))
     return found
@@ -161,7 +165,7 @@ class _Evaluation:
                 return
             self._set(node, name, [shape[k] for k in places], cast("tuple[int, ...]", node.shape(1)))
         elif node.op_type == "Concat":
-            parts = [self.extents(source) for source in node.inputs]
+            parts = [self._part(source) for source in node.inputs]
             if None not in parts:
                 self._extents[name] = tuple([extent for part in parts for extent in part or ()])
         elif node.op_type == "Slice":
@@ -174,6 +178,13 @@ class _Evaluation:
             is_exact = all(not isinstance(n, int) or n < 1 << 31 for n in extents)
             if to == _INT64 or (to == _INT32 and is_exact):
                 self._extents[name] = extents
+
+    def _part(self, name: str) -> Shape | None:
+        """The integers of a part of a list, None for each that nothing is known of; None for too many of them."""
+        found, shape = self.extents(name), self.graph.shape(name)
+        if found is None and shape is not None and len(shape) == 1 and shape[0] in (1, 2, 3, 4):
+            return (None,) * int(shape[0] or 0)
+        return found
 
     def _picked(self, node: Node) -> list[Extent] | None:
         """The part of a list of extents that a Slice takes; None where it is not known which."""
@@ -191,7 +202,7 @@ class _Evaluation:
         """Says what the parts of a list of integers are, where the list is decided or is one of extents."""
         shapes = [node.result_shape(k) for k in range(len(node.outputs))]
         sizes = [shape[0] if shape and len(shape) == 1 else None for shape in shapes]
-        if not all(isinstance(n, int) and n <= SMALL for n in sizes):
+        if not all(isinstance(n, int) and 0 <= n <= SMALL for n in sizes):
             return
         name = node.inputs[0]
         is_list = name in self._extents or self.graph.element_type(name) in (_INT32, _INT64)
@@ -245,6 +256,22 @@ class _Evaluation:
             return {}
         values = [0 if is_kept else n for n, is_kept in zip(asked, kept, strict=True)]
         return {name: np.array(values, np.int64)}
+
+    def named_shape(self, node: Node) -> Shape | None:
+        """The shape of the result of a Reshape by the names of the extents that it is asked for; None where no more is
+        known by them than without."""
+        source, before, asked = node.shape(0), node.result_shape(), self._extents.get(node.input(1))
+        if asked is None or source is None or before is None or len(before) != len(asked):
+            return None
+        is_literal = bool(node.int("allowzero", 0))
+        shape: list[Extent] = []
+        for k, extent in enumerate(asked):
+            if extent == 0 and not is_literal:
+                extent = source[k] if k < len(source) else None
+            known = None if extent == -1 else extent
+            is_more = isinstance(known, int) or (isinstance(known, str) and not is_made_up(known))
+            shape.append(known if is_more and not isinstance(before[k], int) else before[k])
+        return tuple(shape) if tuple(shape) != before else None
 
     def source_bytes(self, name: str) -> int:
         """The bytes of the constants that a value which was computed depends on."""
