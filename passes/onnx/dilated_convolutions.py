@@ -36,6 +36,22 @@ _BY_ELEMENT = frozenset((*ELEMENTWISE, "DequantizeLinear", "QuantizeLinear"))
 _VIEWS = frozenset((*VIEWS, "DepthToSpace", "SpaceToDepth"))
 
 
+def may_dilate(proto: onnx.GraphProto) -> bool:
+    """Whether a graph has views that cut dims in front of a convolution, of which most have none: tells without
+    shapes."""
+    cut: set[str] = set()
+    for node in proto.node:
+        if node.op_type in ("DepthToSpace", "Reshape", "SpaceToDepth"):
+            cut.update(node.output)
+        elif cut.isdisjoint(node.input[:1]):
+            continue
+        elif node.op_type == "Conv":
+            return True
+        elif node.op_type in _VIEWS | _BY_ELEMENT:
+            cut.update(node.output)
+    return False
+
+
 def dilate_convolutions(graph: Graph) -> bool:
     """Rewrites the convolutions of a graph; returns whether there were any."""
     found: list[_Convolution] = []

@@ -37,6 +37,21 @@ _WEIGHTS = {"Gemm": 1, "MatMul": 1, "MatMulInteger": 1, "QLinearMatMul": 3}
 _BY_ELEMENT = frozenset((*ELEMENTWISE, "DequantizeLinear", "QuantizeLinear"))
 
 
+def may_fold(proto: onnx.GraphProto) -> bool:
+    """Whether a Transpose of a graph is flattened at all, of which most have none: tells without shapes."""
+    moved: set[str] = set()
+    for node in proto.node:
+        if node.op_type == "Transpose":
+            moved.update(node.output)
+        elif moved.isdisjoint(node.input):
+            continue
+        elif node.op_type in ("Flatten", "Reshape"):
+            return True
+        elif node.op_type in _BY_ELEMENT:
+            moved.update(node.output)
+    return False
+
+
 def fold_into_weights(graph: Graph) -> bool:
     """Takes Transposes out of a graph whose work its weights can do; returns whether there were any."""
     nodes = graph.nodes_of_model

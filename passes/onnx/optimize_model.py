@@ -4,7 +4,8 @@ What comes out is the model that came in but for its Transposes: nodes keep thei
 values that lie as before keep theirs, weights are not read unless their order changes, and what nothing is won for
 stays as it is. The orders are chosen for the whole graph at once, at a cost that is proven to be the least; subgraphs
 take and give their values in the orders of the model. Functions with Transposes are written out in place of their calls
-where these move less then.
+where these move less then, loops carry their states in other orders, and what no order undoes is done to weights
+(`flattened_products`) or by dilations (`dilated_convolutions`).
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from layout_ir.passes.onnx.constant_folding import (
     has_open_results,
 )
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
-from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions
+from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions, may_dilate
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
-from layout_ir.passes.onnx.flattened_products import fold_into_weights
+from layout_ir.passes.onnx.flattened_products import fold_into_weights, may_fold
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
@@ -412,7 +413,7 @@ class _Task:
 
     def is_rewritten(self) -> bool:
         """Whether weights or dilations took over what Transposes did; then the model may let more be won."""
-        if self.consumer.block:
+        if self.consumer.block or not (may_fold(self.model.graph) or may_dilate(self.model.graph)):
             return False
         graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
         self.graphs += graphs
