@@ -7,7 +7,8 @@ than those; one behind a DequantizeLinear is not, or the weights would not be qu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +18,7 @@ from layout_ir.frontends.onnx.functions import Call, node_title
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, is_made_up, transpose_perm
-from layout_ir.passes.onnx.orders import Shape, is_static
+from layout_ir.passes.onnx.orders import Extent, Shape, is_static
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,9 +27,9 @@ _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
 _PARTS = ("Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose result is their operand, or a part of it, in another shape."""
 
-_INT64 = 7
-"""64-bit integers, as TensorProto numbers element types."""
-_ON_EXTENTS = ("Cast", "Concat", "Gather", "Identity", "Squeeze", "Unsqueeze")
+_INT32, _INT64 = 6, 7
+"""Integers, as TensorProto numbers element types."""
+_ON_EXTENTS = ("Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze")
 """Operators that say which extents of a tensor a list of integers has."""
 
 
@@ -78,6 +79,10 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
         found |= read
         if not read and node.op_type == "Reshape" and not node.domain:
             read = evaluation.asked_shape(node)
+            shape = None if read else evaluation.named_shape(node)
+            if shape is not None:
+                graph.set_type(node.outputs[0], shape, graph.element_type(node.outputs[0]))
+                changed.add(node.outputs[0])
         if not read.keys() <= known.keys() or not changed.isdisjoint(node.inputs):
             changed.update(graph.infer_results(node, read))
     return found
@@ -144,7 +149,11 @@ class _Evaluation:
                             break
             if is_decided and _is_of_one_value(node):
                 decided[node.outputs[0]] = node
-            elif self._extents and node.op_type in _ON_EXTENTS and not node.domain:
+            elif node.domain:
+                continue
+            elif node.op_type == "Split":
+                self._split_list(node)
+            elif self._extents and node.op_type in _ON_EXTENTS:
                 self._follow_extents(node)
 
     def _follow_extents(self, node: Node) -> None:
@@ -154,26 +163,71 @@ class _Evaluation:
             shape, places = self._extents.get(node.inputs[0]), node.known_ints(1)
             if shape is None or places is None or any(not -len(shape) <= k < len(shape) for k in places):
                 return
-            extents = tuple([shape[k] for k in places])
-            if is_static(extents):
-                self._decide(node, extents)
-            else:
-                self._extents[name] = extents
+            self._set(node, name, [shape[k] for k in places], cast("tuple[int, ...]", node.shape(1)))
         elif node.op_type == "Concat":
-            parts = [self.extents(source) for source in node.inputs]
+            parts = [self._part(source) for source in node.inputs]
             if None not in parts:
                 self._extents[name] = tuple([extent for part in parts for extent in part or ()])
-        elif node.inputs[0] in self._extents and node.int("to", _INT64) == _INT64:
-            self._extents[name] = self._extents[node.inputs[0]]
+        elif node.op_type == "Slice":
+            picked = self._picked(node)
+            if picked is not None:
+                self._set(node, name, picked, (len(picked),))
+        elif node.inputs[0] in self._extents:
+            extents, to = self._extents[node.inputs[0]], node.int("to", _INT64)
+            # An extent that is not known is no reason to refuse 32 bits: of one that they cannot hold nobody reads.
+            is_exact = all(not isinstance(n, int) or n < 1 << 31 for n in extents)
+            if to == _INT64 or (to == _INT32 and is_exact):
+                self._extents[name] = extents
 
-    def _decide(self, gather: Node, extents: Shape) -> None:
+    def _part(self, name: str) -> Shape | None:
+        """The integers of a part of a list, None for each that nothing is known of; None for too many of them."""
+        found, shape = self.extents(name), self.graph.shape(name)
+        if found is None and shape is not None and len(shape) == 1 and shape[0] in (1, 2, 3, 4):
+            return (None,) * int(shape[0] or 0)
+        return found
+
+    def _picked(self, node: Node) -> list[Extent] | None:
+        """The part of a list of extents that a Slice takes; None where it is not known which."""
+        extents = self._extents.get(node.inputs[0])
+        if extents is None or node.opset < 10:
+            return None
+        given = [self.extents(node.input(k)) if node.input(k) else () for k in range(1, 5)]
+        starts, ends, axes, steps = [part if part is None or is_static(part) else None for part in given]
+        if not starts or not ends or axes not in ((), (0,), (-1,)) or steps is None:
+            return None
+        start, end, step = (cast(int, part[0]) for part in (starts, ends, steps or (1,)))
+        return list(extents[start:end:step]) if step > 0 else None
+
+    def _split_list(self, node: Node) -> None:
+        """Says what the parts of a list of integers are, where the list is decided or is one of extents."""
+        shapes = [node.result_shape(k) for k in range(len(node.outputs))]
+        sizes = [shape[0] if shape and len(shape) == 1 else None for shape in shapes]
+        if not all(isinstance(n, int) and 0 <= n <= SMALL for n in sizes):
+            return
+        name = node.inputs[0]
+        is_list = name in self._extents or self.graph.element_type(name) in (_INT32, _INT64)
+        extents = self.extents(name) if is_list else None
+        counts = cast("list[int]", sizes)
+        if extents is None or len(extents) != sum(counts):
+            return
+        for part, begin, count in zip(node.outputs, accumulate([0, *counts]), counts, strict=False):
+            if part:
+                self._set(node, part, extents[begin : begin + count], (count,))
+
+    def _set(self, node: Node, name: str, extents: Sequence[Extent], shape: tuple[int, ...]) -> None:
+        """Says what the integers are that a node gives, a list or a single one: decided where all are known."""
         import numpy as np
+        import onnx.helper
 
-        (name,) = gather.outputs
-        self.decided[name] = gather
-        places = cast("tuple[int, ...]", gather.shape(1))
-        self._arrays[name] = np.array(extents, np.int64).reshape(places)
-        self._sources[name] = frozenset()
+        element = self.graph.element_type(name)
+        if not is_static(tuple(extents)):
+            self._extents[name] = tuple(extents)
+        elif element in (_INT32, _INT64):
+            self.decided[name] = node
+            self._arrays[name] = np.array(extents, onnx.helper.tensor_dtype_to_np_dtype(element)).reshape(
+                shape
+            )
+            self._sources[name] = frozenset()
 
     def extents(self, name: str) -> Shape | None:
         """The integers of a list, or a single one, where each is decided or an extent of a tensor; None for others."""
@@ -202,6 +256,22 @@ class _Evaluation:
             return {}
         values = [0 if is_kept else n for n, is_kept in zip(asked, kept, strict=True)]
         return {name: np.array(values, np.int64)}
+
+    def named_shape(self, node: Node) -> Shape | None:
+        """The shape of the result of a Reshape by the names of the extents that it is asked for; None where no more is
+        known by them than without."""
+        source, before, asked = node.shape(0), node.result_shape(), self._extents.get(node.input(1))
+        if asked is None or source is None or before is None or len(before) != len(asked):
+            return None
+        is_literal = bool(node.int("allowzero", 0))
+        shape: list[Extent] = []
+        for k, extent in enumerate(asked):
+            if extent == 0 and not is_literal:
+                extent = source[k] if k < len(source) else None
+            known = None if extent == -1 else extent
+            is_more = isinstance(known, int) or (isinstance(known, str) and not is_made_up(known))
+            shape.append(known if is_more and not isinstance(before[k], int) else before[k])
+        return tuple(shape) if tuple(shape) != before else None
 
     def source_bytes(self, name: str) -> int:
         """The bytes of the constants that a value which was computed depends on."""

@@ -4,13 +4,14 @@ What comes out is the model that came in but for its Transposes: nodes keep thei
 values that lie as before keep theirs, weights are not read unless their order changes, and what nothing is won for
 stays as it is. The orders are chosen for the whole graph at once, at a cost that is proven to be the least; subgraphs
 take and give their values in the orders of the model. Functions with Transposes are written out in place of their calls
-where these move less then.
+where these move less then, loops carry their states in other orders, and what no order undoes is done to weights
+(`flattened_products`) or by dilations (`dilated_convolutions`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
+from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
@@ -28,11 +30,14 @@ from layout_ir.passes.onnx.constant_folding import (
     has_open_results,
 )
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
+from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions, may_dilate
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
+from layout_ir.passes.onnx.flattened_products import fold_into_weights, may_fold
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
+from layout_ir.passes.onnx.loop_states import with_loops_rearranged
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
 from layout_ir.passes.onnx.model_graph import (
     Graph,
@@ -181,8 +186,36 @@ def optimize_orders(
             other = choose(inlined)
             # What is moved in a function is the same in both: it counts in the one alone, before and after.
             if other.gain > result.gain:
-                return other
+                result = other
+        while (turned := _with_loops_rearranged(result, choose)) is not None:
+            result = turned
         return result
+
+
+def _left(result: OptimizedModel) -> tuple[int, int, int]:
+    """What is left: its cost, how many Transposes there are, and how many of them in subgraphs, which may run often."""
+    graph = result.stored.graph
+    within = (inner for node in graph.node for inner in nodes_within(node))
+    return result.after.cost, result.after.count, sum(node.op_type == "Transpose" for node in within)
+
+
+def _with_loops_rearranged(
+    result: OptimizedModel, choose: Callable[[onnx.ModelProto], OptimizedModel]
+) -> OptimizedModel | None:
+    """The result with loops that carry their states in other orders; None where that leaves no less.
+
+    What is asked of callers, and what lies in files, was settled without.
+    """
+    if not result.after.count or result.obligations or result.pending:
+        return None
+    model = with_loops_rearranged(result.stored)
+    if model is None:
+        return None
+    again = choose(model)
+    if _left(again) >= _left(result):
+        return None
+    places = {**result.places, **{name: result.place(*place) for name, place in again.places.items()}}
+    return replace(again, before=result.before, transposed=result.transposed, places=places)
 
 
 def _chosen(
@@ -210,10 +243,11 @@ def _chosen(
     obligations = result.obligations
     sizes: Mapping[str, Sequence[int]] = task.shapes
     last = before.cost
-    while task.improved:
-        plan = task.settled()
+    while True:
+        plan = task.settled() if task.improved else None
         if plan is not None:
             result.remaining, result.notes = _sorted_remaining([plan]), plan.open_extents()
+        if (plan is not None or not task.improved) and not (result.after.count and task.is_rewritten()):
             break
         if obligations and (task.free_inputs or task.free_outputs):
             # They are of the model that came: what callers are asked for is settled once.
@@ -376,6 +410,17 @@ class _Task:
             return Plan.as_is(reached, self.consumer)
         self.stated = traffic, reached
         return None
+
+    def is_rewritten(self) -> bool:
+        """Whether weights or dilations took over what Transposes did; then the model may let more be won."""
+        if self.consumer.block or not (may_fold(self.model.graph) or may_dilate(self.model.graph)):
+            return False
+        graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+        self.graphs += graphs
+        if not fold_into_weights(graphs[0]) and not dilate_convolutions(graphs[0]):
+            return False
+        self.is_written, self.written, self.stated = True, None, None
+        return True
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
         return self._transposed(node for graph in graphs for node in graph.nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from layout_ir.frontends.onnx.functions import node_name
@@ -39,14 +40,18 @@ def remaining_transposes(plan: Plan) -> list[Remaining]:
     members = plan.values.members
     makers: dict[str, Node] = {}
     users: dict[str, list[tuple[Node, int]]] = {}
+    within: dict[str, list[Node]] = {}
+    """By name, the nodes whose subgraphs read a value."""
     for node in plan.values.nodes:
+        for name in node.captures:
+            within.setdefault(name, []).append(node)
         makers.update([(name, node) for name in node.outputs if name in moved])
         for number, name in enumerate(node.inputs):
             if name and (root := members[name].root) in moved:
                 users.setdefault(root, []).append((node, number))
     return [
         *unknown,
-        *(_remaining(plan, move, makers.get(move.root), users.get(move.root, [])) for move in moves),
+        *(_remaining(plan, move, makers.get(move.root), users.get(move.root, []), within) for move in moves),
     ]
 
 
@@ -68,29 +73,57 @@ def _of_unknown_rank(plan: Plan, node: Node) -> Remaining:
     return Remaining(value, (), (), nbytes, cost, producer, (_title(node),), reason, removed, False)
 
 
-def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Node, int]]) -> Remaining:
+def _remaining(
+    plan: Plan,
+    move: Move,
+    maker: Node | None,
+    users: list[tuple[Node, int]],
+    within: Mapping[str, Sequence[Node]],
+) -> Remaining:
+    graph = plan.graph
+    of_subgraph = " of a subgraph" if graph.outer is not None else ""
     takers = [node for node, number in users if plan.order_of(node, number) == move.target]
-    results = [
+    needed_as = [
         name for name, order in plan.outputs.items() if order == move.target and _is_of(plan, name, move.root)
     ]
-    producer = f"input '{move.root}'" if maker is None else _title(maker)
-    consumers = (*map(_title, takers), *(f"output '{name}'" for name in results))
+    outputs = {value.name for value in graph.proto.output}
+    results = [name for name in needed_as if name in outputs]
+    readers = list(dict.fromkeys(node for name in needed_as for node in within.get(name, ())))
+    is_input = any(value.name == move.root for value in graph.proto.input)
+    if maker is not None:
+        producer = _title(maker)
+    else:
+        producer = f"input '{move.root}'{of_subgraph}" if is_input else f"outer value '{move.root}'"
+    consumers = (
+        *map(_title, takers),
+        *(f"a subgraph of {_title(node)}" for node in readers),
+        *(f"output '{name}'{of_subgraph}" for name in results),
+    )
     made = "gives it" if maker is None or not plan.has_choice(maker) else "gives it at least cost"
+    if maker is None and not is_input:
+        made = "comes"
     needed = "takes it" if len(consumers) == 1 else "take it"
     reason = (
         f"{producer} {made} in order {_text(move.source)}, {', '.join(consumers[:3]) or 'another reorder'} "
         f"{needed} in order {_text(move.target)}"
     )
-    if maker is None:
+    is_at_boundary = not of_subgraph and (maker is None or bool(results))
+    if is_at_boundary and maker is None:
         removed = f"--inputs free, and a caller who has it in order {_text(move.target)}"
-    elif results:
+    elif is_at_boundary:
         removed = f"--outputs free, and a caller who takes it in order {_text(move.source)}"
+    elif maker is None:
+        removed = f"a node around the subgraph that gives it in order {_text(move.target)}"
+    elif results:
+        removed = f"a node around the subgraph that takes it in order {_text(move.source)}"
     else:
-        kinds = sorted({node.op_type for node in takers})
+        kinds = sorted({node.op_type for node in (*takers, *readers)})
         removed = (
             f"a kernel of {maker.op_type} for order {_text(move.target)}, or of {', '.join(kinds) or 'its user'} for "
             f"order {_text(move.source)}"
         )
+        if readers:
+            removed = f"a subgraph of {', '.join(kinds)} that reads it in order {_text(move.source)}"
     return Remaining(
         move.root,
         move.source,
@@ -101,7 +134,7 @@ def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Nod
         consumers,
         reason,
         removed,
-        maker is None or bool(results),
+        is_at_boundary,
     )
 
 

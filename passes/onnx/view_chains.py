@@ -63,7 +63,7 @@ def _between_transposes(chain: Sequence[Node]) -> list[Node]:
 
 def _merged(graph: Graph, chain: Sequence[Node]) -> list[Node] | None:
     """Reshape, Transpose, Reshape in place of the chain; None where its cuts do not divide one another."""
-    digits = _Digits(_extents(chain[0].shape(0)))
+    digits = Digits(_extents(chain[0].shape(0)))
     for node in chain:
         if node.op_type == "Transpose":
             digits.dims = [digits.dims[d] for d in transpose_perm(node) or ()]
@@ -100,7 +100,7 @@ def _extents(shape: object) -> tuple[int, ...]:
     return cast("tuple[int, ...]", shape)
 
 
-class _Digits:
+class Digits:
     """The dims of the value that a chain has come to, each as the digits of the first value that it is made of."""
 
     def __init__(self, extents: Sequence[int]):

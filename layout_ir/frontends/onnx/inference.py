@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.loop_counts import iterations
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
@@ -121,7 +122,8 @@ def _kept_shapes(model: onnx.ModelProto, types: Types) -> Types:
             value.type.CopyFrom(outer[name].type)
     for value in inner.graph.output:
         value.ClearField("type")
-    results = _inferred(inner)
+    # Of an input that goes out as it came in, inference says nothing.
+    results = {**_inferred(inner), **{value.name: value.type for value in inner.graph.input}}
     kept: dict[str, onnx.TypeProto] = {}
     for name, output, result in zip(carried, node.output, body.output[1:], strict=False):
         known = types.get(output)
@@ -129,32 +131,13 @@ def _kept_shapes(model: onnx.ModelProto, types: Types) -> Types:
             continue
         if results[result.name] == outer[name].type:
             kept[output] = outer[name].type
-    count = _iterations(model, body)
+    count = iterations(model, body)
     for output in node.output[len(carried) :]:
         if count is not None and output in types:
             kept[output] = onnx.TypeProto()
             kept[output].CopyFrom(types[output])
             kept[output].tensor_type.shape.dim[0].dim_value = count
     return kept
-
-
-def _iterations(model: onnx.ModelProto, body: onnx.GraphProto) -> int | None:
-    """How often a Loop runs, where a constant says it and the condition is true from beginning to end; else None."""
-    import onnx.numpy_helper
-
-    (node,) = model.graph.node
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    if node.input[0] not in constants or (node.input[1] and node.input[1] not in constants):
-        return None
-    if node.input[1] and not onnx.numpy_helper.to_array(constants[node.input[1]]).all():
-        return None
-    passed = {inner.output[0]: inner.input[0] for inner in body.node if inner.op_type == "Identity"}
-    condition = body.output[0].name
-    while condition in passed:
-        condition = passed[condition]
-    if condition != body.input[1].name:
-        return None
-    return max(int(onnx.numpy_helper.to_array(constants[node.input[0]]).reshape(())), 0)
 
 
 def _is_static(type: onnx.TypeProto) -> bool:

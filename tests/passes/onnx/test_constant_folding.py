@@ -161,7 +161,7 @@ def test_a_shape_with_the_extents_of_the_operand_in_their_places_is_known(batch_
     assert graph.shape("r") == (*names, 2, 2)
 
 
-def test_negative_a_shape_with_extents_in_other_places_is_not_known():
+def test_negative_extents_in_other_places_are_not_those_of_the_operand():
     nodes = [
         oh.make_node("Shape", ["x"], ["s"]),
         oh.make_node("Gather", ["s", "places"], ["asked"]),
@@ -170,5 +170,66 @@ def test_negative_a_shape_with_extents_in_other_places_is_not_known():
     model = model_of(nodes, [value("x", "a", "b")], [value("y", "c", "d")], [initializer("places", [1, 0])])
     (graph,) = graphs_of_model(model, None, {}, {})
     assert decided_integers(graph, {}) == {}
-    shape = graph.shape("y")
-    assert shape is None or shape[0] != "a"
+    assert graph.shape("y") == ("b", "a")
+
+
+def _cut_behind_a_transpose(asked: str) -> onnx.ModelProto:
+    """A value of ("a", 12) transposed and cut to what `asked` names, with a number that nobody knows before."""
+    nodes = [
+        oh.make_node("Shape", ["x"], ["s"]),
+        oh.make_node("Gather", ["s", "first"], ["a"]),
+        oh.make_node("Div", ["given", "one"], ["unknown"]),
+        oh.make_node("Concat", ["one", "unknown", asked], ["asked"], axis=0),
+        transpose("x", "t", 1, 0),
+        oh.make_node("Reshape", ["t", "asked"], ["r"]),
+        oh.make_node("Relu", ["r"], ["y"]),
+    ]
+    given = value("given", 1, dtype=onnx.TensorProto.INT64)
+    weights = [initializer("first", [0]), initializer("one", [1])]
+    return model_of(nodes, [value("x", "a", 12), given], [value("y", "p", "q", "r")], weights)
+
+
+def test_a_reshape_has_the_extents_that_it_is_asked_for_by_name():
+    (graph,) = graphs_of_model(_cut_behind_a_transpose("a"), None, {}, {})
+    decided_integers(graph, {})
+    shape = graph.shape("r")
+    assert shape is not None and (shape[0], shape[2]) == (1, "a")
+
+
+def test_negative_a_number_that_nobody_knows_has_no_name_of_an_input():
+    (graph,) = graphs_of_model(_cut_behind_a_transpose("unknown"), None, {}, {})
+    decided_integers(graph, {})
+    shape = graph.shape("r")
+    assert shape is None or "a" not in shape
+
+
+def _padded_by_its_shape(first: int) -> onnx.ModelProto:
+    """Pads the last dim of x to 6, as tf2onnx computes it: in 32 bits, by a Slice of the shape from `first` on, and by
+    a list of pads that is split and joined again."""
+    nodes = [
+        oh.make_node("Shape", ["x"], ["s"]),
+        oh.make_node("Cast", ["s"], ["s32"], to=onnx.TensorProto.INT32),
+        oh.make_node("Slice", ["s32", "first", "end", "zero"], ["cut"]),
+        oh.make_node("Cast", ["cut"], ["extent"], to=onnx.TensorProto.INT64),
+        oh.make_node("Sub", ["six", "extent"], ["more"]),
+        oh.make_node("Concat", ["zeros", "more"], ["list"], axis=0),
+        oh.make_node("Split", ["list"], [f"p{k}" for k in range(6)], num_outputs=6),
+        oh.make_node("Concat", [f"p{k}" for k in (1, 0, 2, 3, 4, 5)], ["pads"], axis=0),
+        oh.make_node("Pad", ["x", "pads"], ["y"]),
+    ]
+    numbers = {"first": [first], "end": [(1 << 63) - 1], "zero": [0], "six": [6], "zeros": [0] * 5}
+    weights = [initializer(name, np.array(values, np.int64)) for name, values in numbers.items()]
+    return model_of(nodes, [value("x", "batch", 3, 4)], [value("y", "a", "b", "c")], weights)
+
+
+def test_extents_are_known_behind_a_slice_of_a_shape_and_a_split_list():
+    (graph,) = graphs_of_model(_padded_by_its_shape(2), None, {}, {})
+    assert decided_integers(graph, {})["pads"].tolist() == [0, 0, 0, 0, 0, 2]
+    assert graph.shape("y") == ("batch", 3, 6)
+
+
+def test_negative_a_slice_with_an_extent_that_the_run_time_knows_decides_nothing():
+    model = _padded_by_its_shape(0)
+    model.graph.node[7].input[:] = [f"p{k}" for k in (0, 1, 2, 3, 4)] + ["more"]
+    (graph,) = graphs_of_model(model, None, {}, {})
+    assert "pads" not in decided_integers(graph, {})

@@ -303,7 +303,7 @@ def test_loops_and_scans():
         nodes, [value("x", 2, 3), value("z", 2, 3)], outputs, [initializer("times", np.array(3))]
     )
     result = check_optimized(model)
-    assert (result.before.count, result.after.count) == (7, 4)
+    assert (result.before.count, result.after.count) == (7, 2)
 
     step = oh.make_graph(
         [transpose("e", "e1", 1, 0), oh.make_node("Add", ["state", "e1"], ["next"]), transpose("next", "out", 1, 0)],

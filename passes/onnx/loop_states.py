@@ -1,0 +1,236 @@
+"""Loops that carry their states in another order of dims, and read what never changes from outside.
+
+What a Loop or Scan carries from one iteration to the next has one order at both ends of its body, and so has what goes
+in and comes out. The choice of orders leaves these as they are: a body that works in another order has a Transpose of a
+state at its beginning and one at its end, in every iteration. Here they are put outside, where they happen once:
+
+    s -> [Transpose p, ..., Transpose p'] -> s  =  Transpose p, s' -> [Transpose p', Transpose p, ..., Transpose p',
+                                                   Transpose p] -> s', Transpose p'    (p' is the inverse of p)
+
+The choice of orders takes the pairs away that came to lie side by side, or else the loop is left as it was. A value
+that the body gives back as it came is a value from outside, and a constant that nobody else uses becomes one of the
+body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
+from layout_ir.passes.onnx.model_graph import names_of
+from layout_ir.passes.onnx.orders import Order, inverse
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def with_loops_rearranged(model: onnx.ModelProto) -> onnx.ModelProto | None:
+    """A copy of a model whose loops carry states in the order in which their bodies use them; None where there is no
+    loop with a Transpose of a state."""
+    loops = (_loop_of(graph, node, set()) for graph in _graphs(model.graph) for node in graph.node)
+    if not any(map(_is_wanted, loops)):
+        return None
+    copy = type(model)()
+    copy.CopyFrom(model)
+    names = names_of(copy.graph)
+    for graph in _graphs(copy.graph):
+        for node in list(graph.node):
+            loop = _loop_of(graph, node, names)
+            if loop is not None and _is_wanted(loop):
+                loop.lift_constants()
+                loop.turn_states()
+    return copy
+
+
+def _graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
+    """A graph and its subgraphs, inner ones first."""
+    return [found for node in graph.node for inner in graphs_of(node) for found in _graphs(inner)] + [graph]
+
+
+@dataclass
+class _Loop:
+    """A Loop or Scan in a graph, and which of its inputs and outputs are states."""
+
+    graph: onnx.GraphProto
+    node: onnx.NodeProto
+    body: onnx.GraphProto
+    names: set[str]
+    """All names of the model, none of which a new value may have."""
+    first_input: int
+    """The number of the input of the node, and of the body, that is the first state."""
+    first_result: int
+    """The number of the result of the body that is the first state."""
+    states: int
+
+    def lift_constants(self) -> None:
+        """Drops the states of a Loop that its body gives back as they came."""
+        for state in reversed(self.kept_states()):
+            self._drop(state)
+        read = {name for node in self.body.node for name in (*node.input, *captured_names(node))}
+        read.update(value.name for value in self.body.output)
+        for node in [node for node in self.body.node if node.op_type == "Identity"]:
+            if node.output[0] not in read:
+                self.body.node.remove(node)
+
+    def kept_states(self) -> list[int]:
+        """The states that come in from the iteration before as they went into it."""
+        if self.node.op_type != "Loop":
+            return []
+        found: list[int] = []
+        results = [value.name for value in self.body.output]
+        for state in range(self.states):
+            own = self.body.input[self.first_input + state].name
+            others = [*results[: self.first_result + state], *results[self.first_result + state + 1 :]]
+            is_kept = _source(results[self.first_result + state], self._passed) == own
+            if is_kept and own not in others and self.node.input[self.first_input + state]:
+                found.append(state)
+        return found
+
+    @cached_property
+    def _passed(self) -> dict[str, str]:
+        """By result of a node that only passes a value on, that value."""
+        return {node.output[0]: node.input[0] for node in self.body.node if node.op_type == "Identity"}
+
+    def _drop(self, state: int) -> None:
+        own = self.body.input[self.first_input + state].name
+        outer = self.node.input[self.first_input + state]
+        del self.body.input[self.first_input + state]
+        del self.body.output[self.first_result + state]
+        del self.node.input[self.first_input + state]
+        if state < len(self.node.output):
+            given = self.node.output.pop(state)
+            if self._is_needed(given):
+                self.graph.node.insert(self._place + 1, _node("Identity", outer, given))
+        self.states -= 1
+        tensors = [tensor for tensor in self.graph.initializer if tensor.name == outer]
+        if tensors and not self._is_needed(outer) and all(value.name != outer for value in self.graph.input):
+            self.body.initializer.append(tensors[0])
+            self.graph.initializer.remove(tensors[0])
+        for node in self.body.node:
+            _rename(node, own, outer)
+
+    @property
+    def _place(self) -> int:
+        return list(self.graph.node).index(self.node)
+
+    def _is_needed(self, name: str) -> bool:
+        """Whether a node of the graph around the loop, or a caller, reads a value."""
+        if not name:
+            return False
+        is_result = any(value.name == name for value in self.graph.output)
+        return is_result or any(_uses(node, name) for node in self.graph.node)
+
+    def turn_states(self) -> None:
+        """Carries each state in the order in which a Transpose of the body takes it, or gives it."""
+        for state in range(self.states):
+            order = self.wanted_order(state)
+            if order is not None:
+                self._turn(state, order)
+
+    def wanted_order(self, state: int) -> Order | None:
+        """The order of a state that a Transpose of the body takes or gives; None where there is none."""
+        own = self.body.input[self.first_input + state].name
+        result = self.body.output[self.first_result + state].name
+        given = _source(result, self._passed)
+        for node in self.body.node:
+            perm = _perm(node)
+            if perm is not None and node.input[0] == own:
+                return perm
+            if perm is not None and node.output[0] == given:
+                return inverse(perm)
+        return None
+
+    def _turn(self, state: int, order: Order) -> None:
+        back, body, node = inverse(order), self.body, self.node
+        value, result = body.input[self.first_input + state], body.output[self.first_result + state]
+        own, given, outer = value.name, result.name, node.input[self.first_input + state]
+        for each in (value, result):
+            each.name = self._fresh(f"{each.name}_turned")
+            _permute(each, order)
+        body.node.insert(0, _node("Transpose", value.name, own, back))
+        body.node.append(_node("Transpose", given, result.name, order))
+        start = self._fresh(f"{outer}_turned")
+        node.input[self.first_input + state] = start
+        self.graph.node.insert(self._place, _node("Transpose", outer, start, order))
+        end = node.output[state] if state < len(node.output) else ""
+        if self._is_needed(end):
+            node.output[state] = self._fresh(f"{end}_turned")
+            self.graph.node.insert(self._place + 1, _node("Transpose", node.output[state], end, back))
+
+    def _fresh(self, name: str) -> str:
+        number, found = 1, name
+        while found in self.names:
+            number += 1
+            found = f"{name}_{number}"
+        self.names.add(found)
+        return found
+
+
+def _loop_of(graph: onnx.GraphProto, node: onnx.NodeProto, names: set[str]) -> _Loop | None:
+    """A node as a loop; None where it is none."""
+    if domain_of(node.domain) or node.op_type not in ("Loop", "Scan"):
+        return None
+    [body] = graphs_of(node)
+    if node.op_type == "Loop":
+        return _Loop(graph, node, body, names, 2, 1, len(node.input) - 2)
+    scanned = next((attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs"), 0)
+    # Before opset 9, states of a Scan had a batch in front.
+    is_batched = len(body.input) != len(node.input)
+    return None if is_batched else _Loop(graph, node, body, names, 0, 0, len(node.input) - scanned)
+
+
+def _is_wanted(loop: _Loop | None) -> bool:
+    """Whether there is something to rearrange in a loop: Transposes, and states that they or nothing moves."""
+    if loop is None or all(_perm(node) is None for node in loop.body.node):
+        return False
+    return bool(loop.kept_states()) or any(loop.wanted_order(k) is not None for k in range(loop.states))
+
+
+def _perm(node: onnx.NodeProto) -> Order | None:
+    """What a Transpose says of its order; None for another node, and where it says nothing."""
+    if node.op_type != "Transpose" or domain_of(node.domain) or not node.attribute:
+        return None
+    return tuple(node.attribute[0].ints)
+
+
+def _node(op_type: str, source: str, target: str, perm: Order | None = None) -> onnx.NodeProto:
+    import onnx.helper
+
+    attributes: dict[str, Any] = {} if perm is None else {"perm": perm}
+    return onnx.helper.make_node(op_type, [source], [target], **attributes)
+
+
+def _source(name: str, passed: Mapping[str, str]) -> str:
+    """What a value is behind nodes that only pass it on."""
+    while name in passed:
+        name = passed[name]
+    return name
+
+
+def _uses(node: onnx.NodeProto, name: str) -> int:
+    """How often a node, or one in its subgraphs, reads a value."""
+    inner = sum(_uses(each, name) for graph in graphs_of(node) for each in graph.node)
+    return inner + list(node.input).count(name)
+
+
+def _rename(node: onnx.NodeProto, name: str, new: str) -> None:
+    """Has a node, and those in its subgraphs, read another value."""
+    for number, given in enumerate(node.input):
+        if given == name:
+            node.input[number] = new
+    for graph in graphs_of(node):
+        for each in graph.node:
+            _rename(each, name, new)
+
+
+def _permute(value: onnx.ValueInfoProto, order: Order) -> None:
+    """Puts the extents of a value into another order, as far as they are stated."""
+    shape = value.type.tensor_type.shape
+    dims = [type(dim).FromString(dim.SerializeToString()) for dim in shape.dim]
+    if len(dims) == len(order):
+        del shape.dim[:]
+        shape.dim.extend(dims[d] for d in order)
