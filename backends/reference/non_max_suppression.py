@@ -38,7 +38,8 @@ def selected_boxes(
         areas = (bottom - top) * (right - left)
         # Boxes in front of `first` end before a box begins, those from `last` begin behind its end.
         ends = np.maximum.accumulate(np.where(np.isnan(right), -np.inf, right))
-        first, last = np.searchsorted(ends, left, "right").tolist(), np.searchsorted(left, right).tolist()
+        first: Array = np.searchsorted(ends, left, "right")
+        last: Array = np.searchsorted(left, right)
         places = np.argsort(by_left)
         for number, given in enumerate(scores[batch]):
             order = np.argsort(-given, kind="stable")
@@ -53,7 +54,7 @@ def selected_boxes(
                     continue
                 found.append((batch, number, best))
                 count += 1
-                near = slice(first[place], last[place])
+                near = slice(int(first[place]), int(last[place]))
                 width = np.minimum(right[near], right[place]) - np.maximum(left[near], left[place])
                 height = np.minimum(bottom[near], bottom[place]) - np.maximum(top[near], top[place])
                 intersection = np.maximum(height, 0) * np.maximum(width, 0)

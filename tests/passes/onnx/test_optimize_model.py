@@ -102,8 +102,12 @@ def test_what_was_found_when_the_search_ended_costs_no_more_and_computes_the_sam
 
 def test_negative_where_nothing_better_was_found_in_time_the_model_stays(monkeypatch: pytest.MonkeyPatch):
     model = _around(oh.make_node("Relu", ["t"], ["u"]), (0, 2, 3, 1), (0, 3, 1, 2))
+
+    def never(*_: object) -> bool:
+        return False
+
     task = optimize_model._Task  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(task, "_is_better", lambda *_: False)
+    monkeypatch.setattr(task, "_is_better", never)
     monkeypatch.setattr(selection_problem.Solution, "is_optimal", False)
     result = li.optimize_onnx(model)
     assert op_types(result.model) == op_types(model)
