@@ -7,6 +7,8 @@ Ratios are computed in f32, as boxes are.
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 
 from layout_ir.elements.numpy_types import Array
@@ -38,8 +40,7 @@ def selected_boxes(
         areas = (bottom - top) * (right - left)
         # Boxes in front of `first` end before a box begins, those from `last` begin behind its end.
         ends = np.maximum.accumulate(np.where(np.isnan(right), -np.inf, right))
-        first: Array = np.searchsorted(ends, left, "right")
-        last: Array = np.searchsorted(left, right)
+        first, last = _positions(ends, left, "right"), _positions(left, right, "left")
         places = np.argsort(by_left)
         for number, given in enumerate(scores[batch]):
             order = np.argsort(-given, kind="stable")
@@ -54,7 +55,7 @@ def selected_boxes(
                     continue
                 found.append((batch, number, best))
                 count += 1
-                near = slice(int(first[place]), int(last[place]))
+                near = slice(first[place], last[place])
                 width = np.minimum(right[near], right[place]) - np.maximum(left[near], left[place])
                 height = np.minimum(bottom[near], bottom[place]) - np.maximum(top[near], top[place])
                 intersection = np.maximum(height, 0) * np.maximum(width, 0)
@@ -63,6 +64,12 @@ def selected_boxes(
                 ratio = np.divide(intersection, union, out=np.zeros_like(union), where=is_over)
                 is_left[near] &= ~(ratio > np.float32(overlap))
     return np.array(found, np.int64).reshape(-1, 3)
+
+
+def _positions(ascending: Array, numbers: Array, side: Literal["left", "right"]) -> list[int]:
+    """Where each number would stand among ascending ones, on this side of equal ones."""
+    found: Any = np.searchsorted(ascending, numbers, side)
+    return found.tolist()
 
 
 def _corners(boxes: Array, by_centers: bool) -> tuple[Array, Array]:
