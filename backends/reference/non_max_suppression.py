@@ -48,6 +48,8 @@ def selected_boxes(
                 order = order[given[order] > least_score]
             count = 0
             is_left = np.ones(len(given), np.bool_)
+            best: int
+            place: int
             for best, place in zip(order.tolist(), places[order].tolist(), strict=True):
                 if count >= most:
                     break
