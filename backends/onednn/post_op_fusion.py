@@ -289,9 +289,11 @@ class _Fusion:
         if not isinstance(op, nn.ElementwiseOp):
             return False
         assert group.primitive is not None and group.descriptor is not None
-        on_floats = isinstance(group.ops[0], nn.ElementwiseOp) and not group.primitive.quantization
-        if group.descriptor.is_slow and on_floats:
-            return False  # a compiled loop takes both
+        is_looped = (
+            isinstance(group.ops[0], nn.ElementwiseOp | nn.ReduceOp) and not group.primitive.quantization
+        )
+        if group.descriptor.is_slow and is_looped:
+            return False  # a compiled loop takes both, or the reduction by itself
         dtype = dtype_of(value.type)
         if dtype not in FLOATS or any(dtype_of(other.type) != dtype for other in (*op.operands, op.result)):
             return False

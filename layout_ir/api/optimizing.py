@@ -36,6 +36,7 @@ def optimize_onnx(
     outputs: Boundary = "keep",
     shapes: Mapping[str, Sequence[int]] | None = None,
     certificate: bool = False,
+    time_limit: float | None = optimize_model.SEARCH_SECONDS,
 ) -> OptimizedModel:
     """The model with the layouts that cost `target` least.
 
@@ -48,7 +49,14 @@ def optimize_onnx(
     `layout_ir.passes.onnx.optimize_model` says what the other arguments are, and what is raised; LayoutError also where
     ONNX Runtime is needed and not installed, or does not take the model.
     """
-    optimize = partial(optimize_model.optimize_orders, source, inputs=inputs, outputs=outputs, shapes=shapes)
+    optimize = partial(
+        optimize_model.optimize_orders,
+        source,
+        inputs=inputs,
+        outputs=outputs,
+        shapes=shapes,
+        time_limit=time_limit,
+    )
     if not consumer_named(target).block:
         return optimize(target, certificate=certificate)
     first = optimize("ort-cpu")
@@ -59,7 +67,9 @@ def optimize_onnx(
         )
     else:
         fused, sizes, own = _fused(first, shapes)
-        second = optimize_model.optimize_orders(fused, target, shapes=sizes, certificate=certificate)
+        second = optimize_model.optimize_orders(
+            fused, target, shapes=sizes, certificate=certificate, time_limit=time_limit
+        )
         if has_blocks(second.stored):
             second.notes.append(
                 f"ONNX Runtime by itself leaves {own.transposes} Transposes, {own.reorder_inputs} reorders into blocks "

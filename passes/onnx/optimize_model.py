@@ -11,6 +11,7 @@ where these move less then, loops carry their states in other orders, and what n
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -63,6 +64,10 @@ if TYPE_CHECKING:
     from layout_ir.frontends.onnx.model import Source
 
 Boundary = Literal["keep", "free"]
+
+SEARCH_SECONDS = 60.0
+"""After how many seconds the search for orders ends. Most models take less than one, a Llama of dynamic shapes some two
+per layer; attention whose blocks are gathered by index (BigBird) was not searched to the end in minutes."""
 
 
 @dataclass(frozen=True)
@@ -153,22 +158,28 @@ def optimize_orders(
     outputs: Boundary = "keep",
     shapes: Mapping[str, Sequence[int]] | None = None,
     certificate: bool = False,
+    time_limit: float | None = SEARCH_SECONDS,
 ) -> OptimizedModel:
     """The model with the orders of dims that cost `target` least: "onnx", the standard, or "ort-cpu", ONNX Runtime.
 
     `keep` leaves the orders of inputs or outputs as they are; `free` lets callers be asked for others, which are
     listed in `obligations`; what a subgraph uses by name and an input that is an output stay as they are. `shapes` are
     those of inputs, by name, for the bytes that are compared; the model stays as dynamic as it was. With `certificate`
-    the proof that the model which comes out cannot be had for less is in the result.
+    the proof that the model which comes out cannot be had for less is in the result. After `time_limit` seconds the
+    search ends: the model is then the best one that was found, the one that came in if none is better, and
+    `solution.is_optimal` says that this is not proven. With None it goes on until there is a proof.
 
     Raises OnnxImportError for a file that is no model, or one whose nodes are in no order in which they can run, and
-    LayoutError for an unknown target, for shapes that the inputs cannot have, and for a model with training
-    information, which speaks of values by name that would not be there any more.
+    LayoutError for an unknown target, for a time limit that is no number of seconds, for shapes that the inputs cannot
+    have, and for a model with training information, which speaks of values by name that would not be there any more.
     """
     consumer = consumer_named(target)
     for name, value in (("inputs", inputs), ("outputs", outputs)):
         if value not in ("keep", "free"):
             raise LayoutError(f"{name} = {value!r} is unknown, expected 'keep' or 'free'")
+    if time_limit is not None and not time_limit >= 0:
+        raise LayoutError(f"time_limit = {time_limit} is no number of seconds from 0 on")
+    deadline = None if time_limit is None else time.monotonic() + time_limit
     with gc_paused():
         model, folder = read_model(source)
         choose = partial(
@@ -179,6 +190,7 @@ def optimize_orders(
             free_outputs=outputs == "free",
             shapes=shapes or {},
             certificate=certificate,
+            deadline=deadline,
         )
         inlined = with_moving_functions_inlined(model) if model.functions else None
         result = choose(model)
@@ -226,6 +238,7 @@ def _chosen(
     free_outputs: bool,
     shapes: Mapping[str, Sequence[int]],
     certificate: bool,
+    deadline: float | None,
 ) -> OptimizedModel:
     """The result for a model whose functions stay what they are; it changes the model."""
     if model.training_info:
@@ -236,7 +249,9 @@ def _chosen(
     check_names(model.graph)
     check_shapes(model.graph, shapes)
     propagation = OrderPropagation(consumer)
-    task = _Task(model, folder, {}, shapes, consumer, propagation, free_inputs, free_outputs, certificate)
+    task = _Task(
+        model, folder, {}, shapes, consumer, propagation, free_inputs, free_outputs, certificate, deadline
+    )
     result = task.optimized()
     before = result.before
     # What one round writes may let the next see more: views that came to lie side by side.
@@ -289,6 +304,8 @@ class _Task:
     free_inputs: bool
     free_outputs: bool
     certificate: bool
+    deadline: float | None
+    """The time of time.monotonic() at which the search ends."""
     improved: bool = False
     is_written: bool = False
     """Whether this round or an earlier one changed the model."""
@@ -320,12 +337,20 @@ class _Task:
         plans, solution, certificate, notes = self._planned(reached)
         after = self._left(plans)
         # More Transposes than there were are no gain to everybody, however few bytes they move.
-        while after.count > before.count and self.consumer.transpose_kib * 1024 <= before.nbytes:
+        while (
+            solution.is_optimal
+            and after.count > before.count
+            and self.consumer.transpose_kib * 1024 <= before.nbytes
+        ):
             before = self._weigh_more(before)
             plans, solution, certificate, notes = self._planned(reached)
             after = self._left(plans)
+        if not solution.is_optimal and not self._is_better(after, before) and not _has_blocks(plans):
+            # The search ended before it found anything that costs less than what is there.
+            plans = [Plan.as_is(part, self.consumer) for part in reached]
+            after = self._left(plans)
         self.plans = plans
-        is_blocked = any(plan.has_blocks for plan in plans)
+        is_blocked = _has_blocks(plans)
         # Where much is left, there is another look at the model, and they are those that it finds.
         is_better = self._is_better(after, before)
         is_last = is_blocked or after.count <= 2 or not is_better
@@ -353,8 +378,10 @@ class _Task:
             _import_domains(self.model, [plan.graph for plan in plans])
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
-            self.improved = not is_blocked and (
-                self.certificate or not boundary or bool(after.count and notes)
+            self.improved = (
+                solution.is_optimal
+                and not is_blocked
+                and (self.certificate or not boundary or bool(after.count and notes))
             )
             if not after.count and not is_blocked:
                 notes.clear()  # nothing is left to move, whatever the extents are
@@ -451,11 +478,17 @@ class _Task:
         problem, parts = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
         omitted = tuple(what for part in parts for what in part.reached.omitted)
         origin = {"target": self.consumer.name, "costs": None, "transpose_kib": self.consumer.transpose_kib}
-        found = problem.solve(certificate=self.certificate, extra={"origin": origin, "omitted": len(omitted)})
+        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        extra = {"origin": origin, "omitted": len(omitted)}
+        found = problem.solve(time_limit=left, certificate=self.certificate, extra=extra)
         solution = replace(found.numbers, omitted=omitted)
         plans = [Plan.chosen(part, found) for part in parts]
         notes = [note for plan in plans for note in plan.open_extents()]
         return plans, solution, found.certificate, list(dict.fromkeys(notes))
+
+
+def _has_blocks(plans: Sequence[Plan]) -> bool:
+    return any(plan.has_blocks for plan in plans)
 
 
 def _transposes(nodes: Iterable[Node]) -> list[Node]:

@@ -21,6 +21,7 @@ from layout_ir.selection.solver.branch_and_bound import Component, branch_and_bo
 from layout_ir.selection.solver.demand_sets import MOST_SETS, count_sets
 from layout_ir.selection.solver.dominance import without_dominated_formats
 from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, prepare
+from layout_ir.selection.solver.equal_sinks import with_equal_sinks_merged
 from layout_ir.selection.solver.greedy import solve_greedy, solve_preferred
 from layout_ir.selection.solver.mincut import Cut, bound_of, solve_by_cut
 from layout_ir.selection.solver.selection_problem import FORBIDDEN, Infeasible, Problem, Solution, evaluate
@@ -53,11 +54,12 @@ def solve_exact(
     functions, finding the elimination order, and a first choice. Nor does the search end before it found some possible
     choice. `table_limit` is the most entries of a table. Raises Infeasible where no choice is possible.
     """
-    reduced = without_dominated_formats(problem)
-    if reduced is None:
-        return run(problem, time_limit, table_limit).solution
-    found = run(reduced.problem, time_limit, table_limit).solution
-    return replace(found, choices=reduced.original(found.choices))
+    merged = with_equal_sinks_merged(problem)
+    reduced = without_dominated_formats(problem if merged is None else merged.problem)
+    left = reduced or merged
+    found = run(problem if left is None else left.problem, time_limit, table_limit).solution
+    choices = found.choices if reduced is None else reduced.original(found.choices)
+    return replace(found, choices=choices if merged is None else merged.original(choices))
 
 
 @dataclass(frozen=True, slots=True)

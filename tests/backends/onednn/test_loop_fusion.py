@@ -146,6 +146,22 @@ def test_a_mean_that_the_library_computes_element_by_element_is_a_loop():
     assert loops_of(executable) == [["nn.reduce_mean"]]
 
 
+def _maximum_and_another(shape: tuple[int, ...]) -> li.Executable:
+    program = Program(shape, ())
+    top = program.add(nn.ReduceMaxOp, program.argument(0), axes=(0, 1, 2), keepdims=0)
+    made = program.module(program.add(nn.MaxOp, top, program.argument(1)))
+    return compare(made, numbers(shape), numbers((), 1))
+
+
+def test_a_maximum_that_the_library_computes_element_by_element_is_a_loop_though_an_op_follows():
+    assert ["nn.reduce_max"] in loops_of(_maximum_and_another((50, 1, 40)))
+
+
+def test_negative_an_op_behind_a_maximum_that_the_library_computes_at_once_stays_with_it():
+    [step] = _maximum_and_another((1, 50, 64)).plan.steps
+    assert step.text.ops == ("nn.reduce_max", "nn.max")
+
+
 def test_negative_an_index_that_the_caller_has_wrong_is_an_error_that_names_the_op():
     module = parse(
         "func.func @main(%x: tensor<4x3xf32>, %i: tensor<2xi64>) -> tensor<2x3xf32> {\n"

@@ -37,6 +37,29 @@ def test_the_boxes_that_onnx_runtime_selects(
     np.testing.assert_array_equal(found, expected)
 
 
+def test_boxes_of_classes_that_are_shifted_apart_drop_those_of_their_class_alone():
+    rng = np.random.default_rng(0)
+    corner = rng.random((60, 2), np.float32)
+    boxes = np.concatenate([corner, corner + rng.random((60, 2), np.float32)], axis=1)
+    scores = rng.random((1, 2, 60), np.float32)
+    apart = selected_boxes(
+        boxes[None] + np.repeat(np.arange(2), 30)[None, :, None] * 8, scores, 60, 0.3, None
+    )
+    alone: list[tuple[int, ...]] = []
+    for number in range(2):
+        for part in (slice(0, 30), slice(30, 60)):
+            found = selected_boxes(boxes[None, part], scores[:, number : number + 1, part], 60, 0.3, None)
+            alone += [(0, number, part.start + box) for _, _, box in found.tolist()]
+    assert 4 < len(apart) < 120
+    assert {tuple(row) for row in apart.tolist()} == set(alone)
+
+
+def test_a_box_that_is_no_number_drops_none_and_is_dropped_by_none():
+    boxes = np.array([[0, 0, 1, 1], [0, np.nan, 1, 1], [0, 0, 1, 0.9], [0, 0, 1, np.nan]], np.float32)
+    found = selected_boxes(boxes[None], np.array([[[0.5, 0.9, 0.8, 0.1]]], np.float32), 4, 0.5, None)
+    assert found[:, 2].tolist() == [1, 2, 3]
+
+
 def test_negative_scores_of_other_boxes_are_an_error():
     with pytest.raises(LayoutError, match="do not fit"):
         selected_boxes(np.zeros((1, 5, 4), np.float32), np.zeros((1, 1, 6), np.float32), 1, 0.5, None)

@@ -17,10 +17,13 @@ import pytest
 import layout_ir as li
 from layout_ir.errors import LayoutError
 from layout_ir.passes.onnx import optimize_model
+from layout_ir.selection.solver import selection_problem
 from tests.passes.onnx.operators import CASES, Case
 from tests.passes.onnx.optimized import (
     FLOAT,
     check_optimized,
+    compare,
+    count_transposes,
     initializer,
     model_of,
     op_types,
@@ -80,6 +83,41 @@ def _check_random(seed: int) -> None:
 def test_random_models_compute_the_same(group: int):
     for seed in range(10 * group, 10 * group + 10):
         _check_random(seed)
+
+
+# The search -----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_found_when_the_search_ended_costs_no_more_and_computes_the_same():
+    unproven = 0
+    for seed in range(24):
+        model, feeds = random_model(Random(seed), 12)
+        result = li.optimize_onnx(model, time_limit=0)
+        assert count_transposes(result.model.graph) == result.after.count == len(result.remaining)
+        assert result.after.count <= result.before.count and result.after.cost <= result.before.cost
+        compare(model, result.model, feeds, result, 1e-4)
+        unproven += not result.solution.is_optimal
+    assert unproven
+
+
+def test_negative_where_nothing_better_was_found_in_time_the_model_stays(monkeypatch: pytest.MonkeyPatch):
+    model = _around(oh.make_node("Relu", ["t"], ["u"]), (0, 2, 3, 1), (0, 3, 1, 2))
+
+    def never(*_: object) -> bool:
+        return False
+
+    task = optimize_model._Task  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(task, "_is_better", never)
+    monkeypatch.setattr(selection_problem.Solution, "is_optimal", False)
+    result = li.optimize_onnx(model)
+    assert op_types(result.model) == op_types(model)
+    assert (result.after, len(result.remaining)) == (result.before, 2)
+
+
+@pytest.mark.parametrize("time_limit", [-1.0, float("nan")])
+def test_negative_a_time_limit_is_a_number_of_seconds(time_limit: float):
+    with pytest.raises(LayoutError, match=f"time_limit = {time_limit} is no number of seconds"):
+        li.optimize_onnx(model_of([], [], []), time_limit=time_limit)
 
 
 # The boundary ---------------------------------------------------------------------------------------------------
