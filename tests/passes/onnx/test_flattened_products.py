@@ -152,7 +152,7 @@ def test_negative_where_more_than_products_with_constants_reads_the_row(model: o
 
 def test_negative_weights_in_an_external_file_are_not_read(tmp_path: Any):
     path = tmp_path / "model.onnx"
-    onnx.save(
+    onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
         _network(FLAT, PRODUCT), path, save_as_external_data=True, location="model.data", size_threshold=1000
     )
     assert li.optimize_onnx(path).after.count == 1
