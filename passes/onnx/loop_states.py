@@ -14,12 +14,12 @@ body.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.loop_counts import passed_on, source_of
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.passes.onnx.model_graph import names_of
 from layout_ir.passes.onnx.orders import Order, inverse
@@ -73,7 +73,7 @@ class _Loop:
         read = {name for node in self.body.node for name in (*node.input, *captured_names(node))}
         read.update(value.name for value in self.body.output)
         for node in [node for node in self.body.node if node.op_type == "Identity"]:
-            if node.output[0] not in read:
+            if read.isdisjoint(node.output):
                 self.body.node.remove(node)
 
     def kept_states(self) -> list[int]:
@@ -85,7 +85,7 @@ class _Loop:
         for state in range(self.states):
             own = self.body.input[self.first_input + state].name
             others = [*results[: self.first_result + state], *results[self.first_result + state + 1 :]]
-            is_kept = _source(results[self.first_result + state], self._passed) == own
+            is_kept = source_of(results[self.first_result + state], self._passed) == own
             if is_kept and own not in others and self.node.input[self.first_input + state]:
                 found.append(state)
         return found
@@ -93,7 +93,7 @@ class _Loop:
     @cached_property
     def _passed(self) -> dict[str, str]:
         """By result of a node that only passes a value on, that value."""
-        return {node.output[0]: node.input[0] for node in self.body.node if node.op_type == "Identity"}
+        return passed_on(self.body)
 
     def _drop(self, state: int) -> None:
         own = self.body.input[self.first_input + state].name
@@ -135,7 +135,7 @@ class _Loop:
         """The order of a state that a Transpose of the body takes or gives; None where there is none."""
         own = self.body.input[self.first_input + state].name
         result = self.body.output[self.first_result + state].name
-        given = _source(result, self._passed)
+        given = source_of(result, self._passed)
         for node in self.body.node:
             perm = _perm(node)
             if perm is not None and node.input[0] == own:
@@ -174,13 +174,20 @@ def _loop_of(graph: onnx.GraphProto, node: onnx.NodeProto, names: set[str]) -> _
     """A node as a loop; None where it is none."""
     if domain_of(node.domain) or node.op_type not in ("Loop", "Scan"):
         return None
-    [body] = graphs_of(node)
-    if node.op_type == "Loop":
-        return _Loop(graph, node, body, names, 2, 1, len(node.input) - 2)
-    scanned = next((attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs"), 0)
-    # Before opset 9, states of a Scan had a batch in front.
-    is_batched = len(body.input) != len(node.input)
-    return None if is_batched else _Loop(graph, node, body, names, 0, 0, len(node.input) - scanned)
+    bodies = graphs_of(node)
+    # Before opset 9, states of a Scan had a batch in front, and the node one input more than its body.
+    if len(bodies) != 1 or len(bodies[0].input) != len(node.input):
+        return None
+    first_input, first_result, scanned = 2, 1, 0
+    if node.op_type == "Scan":
+        first_input = first_result = 0
+        scanned = next(
+            (attribute.i for attribute in node.attribute if attribute.name == "num_scan_inputs"), 0
+        )
+    states = len(node.input) - first_input - scanned
+    if not 0 <= states <= len(bodies[0].output) - first_result or scanned < 0:
+        return None
+    return _Loop(graph, node, bodies[0], names, first_input, first_result, states)
 
 
 def _is_wanted(loop: _Loop | None) -> bool:
@@ -192,9 +199,10 @@ def _is_wanted(loop: _Loop | None) -> bool:
 
 def _perm(node: onnx.NodeProto) -> Order | None:
     """What a Transpose says of its order; None for another node, and where it says nothing."""
-    if node.op_type != "Transpose" or domain_of(node.domain) or not node.attribute:
+    if node.op_type != "Transpose" or domain_of(node.domain) or not (node.input and node.output):
         return None
-    return tuple(node.attribute[0].ints)
+    perm = next((tuple(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), ())
+    return perm if perm and sorted(perm) == list(range(len(perm))) else None
 
 
 def _node(op_type: str, source: str, target: str, perm: Order | None = None) -> onnx.NodeProto:
@@ -202,13 +210,6 @@ def _node(op_type: str, source: str, target: str, perm: Order | None = None) -> 
 
     attributes: dict[str, Any] = {} if perm is None else {"perm": perm}
     return onnx.helper.make_node(op_type, [source], [target], **attributes)
-
-
-def _source(name: str, passed: Mapping[str, str]) -> str:
-    """What a value is behind nodes that only pass it on."""
-    while name in passed:
-        name = passed[name]
-    return name
 
 
 def _uses(node: onnx.NodeProto, name: str) -> int:

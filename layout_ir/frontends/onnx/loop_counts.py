@@ -36,14 +36,26 @@ def iterations(model: onnx.ModelProto, body: onnx.GraphProto) -> int | None:
     most = max(int(onnx.numpy_helper.to_array(constants[count]).reshape(())), 0) if count else None
     if start and not onnx.numpy_helper.to_array(constants[start]).all():
         return 0
-    passed = {inner.output[0]: inner.input[0] for inner in body.node if inner.op_type == "Identity"}
-    condition = body.output[0].name
-    while condition in passed:
-        condition = passed[condition]
+    if len(body.input) < 2 or len(body.input) != len(node.input) or len(body.output) < len(body.input) - 1:
+        return None  # no Loop of ONNX
+    condition = source_of(body.output[0].name, passed_on(body))
     if condition == body.input[1].name:
         return most
     counting = _counting(model, body, constants)
     return None if counting is None else counting.iterations(most)
+
+
+def passed_on(body: onnx.GraphProto) -> dict[str, str]:
+    """By result of a node that only passes a value on, that value."""
+    nodes = [node for node in body.node if node.op_type == "Identity" and not domain_of(node.domain)]
+    return {node.output[0]: node.input[0] for node in nodes if len(node.input) == len(node.output) == 1}
+
+
+def source_of(name: str, passed: Mapping[str, str]) -> str:
+    """What a value is behind the nodes that only pass it on."""
+    for _ in passed:  # no more often, should they go round in a circle
+        name = passed.get(name, name)
+    return name
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import layout_ir as li
-from layout_ir.frontends.onnx.loop_counts import iterations
+from layout_ir.frontends.onnx.loop_counts import iterations, passed_on, source_of
 from tests.frontends.onnx.models import node
 from tests.frontends.onnx.onnxruntime_oracle import session_results
 
@@ -124,3 +124,21 @@ def test_negative_a_bound_that_callers_give_says_nothing():
 
 def test_negative_a_loop_that_runs_too_often_is_not_counted():
     assert _count(_model(COUNTER, bound=1 << 30)) is None
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(4, 4), (5, 3), (1, 4), (0, 4), (5, 0)])
+def test_negative_a_body_that_fits_no_loop_says_nothing(inputs: int, outputs: int):
+    model = _model(COUNTER)
+    body = model.graph.node[0].attribute[0].g
+    del body.input[inputs:]
+    del body.output[outputs:]
+    assert _count(model) is None
+
+
+def test_negative_copies_in_a_circle_and_without_operands_are_no_source():
+    body = _body(
+        [node("Identity", "there", "on"), node("Identity", "on", "there"), node("Identity", "", "n")]
+    )
+    body.node.add(op_type="Identity")
+    assert source_of("on", passed_on(body)) in ("on", "there")
+    assert source_of("row", passed_on(body)) == "x"

@@ -130,3 +130,29 @@ def test_negative_a_loop_stays_where_turning_its_state_leaves_more():
     assert with_loops_rearranged(model) is not None
     new = check_optimized(model).model
     assert list(new.graph.node[0].input) == ["times", "", "x"]
+
+
+def _without_body(loop: onnx.NodeProto) -> None:
+    loop.ClearField("attribute")
+
+
+def _with_a_state_more(loop: onnx.NodeProto) -> None:
+    loop.input.append("x")
+
+
+def _with_a_result_less(loop: onnx.NodeProto) -> None:
+    del loop.attribute[0].g.output[1:]
+
+
+def _with_no_order(loop: onnx.NodeProto) -> None:
+    for node in loop.attribute[0].g.node:
+        if node.op_type == "Transpose":
+            node.attribute[0].ints[0] = 7
+
+
+@pytest.mark.parametrize("spoil", [_without_body, _with_a_state_more, _with_a_result_less, _with_no_order])
+def test_negative_what_is_no_loop_stays(spoil: Any):
+    model = _model(_loop())
+    assert with_loops_rearranged(model) is not None
+    spoil(model.graph.node[0])
+    assert with_loops_rearranged(model) is None
