@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.loop_counts import passed_on, source_of
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
-from layout_ir.passes.onnx.model_graph import names_of
+from layout_ir.passes.onnx.model_graph import fresh_name, names_of
 from layout_ir.passes.onnx.orders import Order, inverse
 
 if TYPE_CHECKING:
@@ -162,12 +162,7 @@ class _Loop:
             self.graph.node.insert(self._place + 1, _node("Transpose", node.output[state], end, back))
 
     def _fresh(self, name: str) -> str:
-        number, found = 1, name
-        while found in self.names:
-            number += 1
-            found = f"{name}_{number}"
-        self.names.add(found)
-        return found
+        return fresh_name(name, self.names)
 
 
 def _loop_of(graph: onnx.GraphProto, node: onnx.NodeProto, names: set[str]) -> _Loop | None:

@@ -213,12 +213,7 @@ class Graph:
 
     def fresh(self, name: str) -> str:
         """`name`, or with a number behind it where the graph has it already; taken from now on."""
-        number, found = 1, name
-        while found in self.taken:
-            number += 1
-            found = f"{name}_{number}"
-        self.taken.add(found)
-        return found
+        return fresh_name(name, self.taken)
 
     def add_ints(self, values: Sequence[int], name: str) -> str:
         """A new constant of 64-bit integers; returns its name."""
@@ -699,6 +694,16 @@ def overridable_names(model: onnx.ModelProto) -> frozenset[str]:
     """The names of inputs: of initializers, those that callers may give another value."""
     # Before IR version 4, initializers had to be listed as inputs.
     return frozenset(value.name for value in model.graph.input) if model.ir_version >= 4 else frozenset()
+
+
+def fresh_name(name: str, taken: set[str]) -> str:
+    """`name`, or with a number behind it where it is taken already; taken from now on."""
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found
 
 
 def names_of(graph: onnx.GraphProto) -> set[str]:

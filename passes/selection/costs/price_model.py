@@ -173,9 +173,9 @@ def _fit_group(extents: Sequence[Extents], rows: Floats, times: Floats) -> Group
     numbers = {each: number for number, each in enumerate(dict.fromkeys(extents))}
     points = _points(extents)
     errors: list[float] = []
-    fewest = min(_FOLDS, len(numbers))
-    folds = np.array([numbers[each] % fewest for each in extents])
-    for fold in range(fewest if fewest > 1 else 0):
+    count = min(_FOLDS, len(numbers))
+    folds = np.array([numbers[each] % count for each in extents])
+    for fold in range(count if count > 1 else 0):
         left_out = folds == fold
         fitted = np.maximum(rows @ _fit(rows[~left_out], times[~left_out]), 1.0)
         ratios = np.log(times / fitted)
@@ -290,12 +290,10 @@ def _variant(key: PriceKey) -> str:
     if key.op == "nn.conv" and len(key.ins) > 1 and len(key.ins[0].shape) > 2:
         channels, per_group = key.ins[0].shape[1], key.ins[1].shape[1]
         is_pointwise = all(extent == 1 for extent in key.ins[1].shape[2:])
+        if per_group == 1 < channels:
+            return "depthwise"
         if per_group < channels:
-            return (
-                "depthwise"
-                if per_group == 1
-                else _variant_in_groups(key, channels // per_group, is_pointwise)
-            )
+            return _variant_in_groups(key, channels // per_group, is_pointwise)
         return "pointwise" if is_pointwise else "dense"
     if key.op == "nn.resize":
         mode = _MODE.search(key.attributes)
