@@ -5,6 +5,9 @@
              output is written at its place in the whole
     Scan     the same, with a row of each scan input per trip; of another axis than the first, rows are made once
 
+Machine code goes from trip to trip (`repeated_plan`) unless a step of the body is by Python, a loop within it among
+them, or what is carried changes its shape.
+
 A subgraph becomes a model of its own: its formal inputs and the outer values that it uses are inputs, constants among
 the latter are initializers, so that shapes and axes are known. A value that changes its shape from one trip to the next
 makes another plan of the same subgraph, when that shape comes up for the first time.
@@ -22,6 +25,7 @@ from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.plan_runner import PlanRunner
 from layout_ir.backends.onednn.plan_steps import ControlFlow, ExecutionPlan, RunnablePlan
+from layout_ir.backends.onednn.repeated_plan import RepeatedPlan, Rows
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
@@ -138,6 +142,7 @@ class _Node:
     """A node with subgraphs: its operands apart, inputs from captured values."""
 
     SUBGRAPHS: tuple[str, ...] = ("body",)
+    FEWEST_INPUTS = 0
 
     def __init__(self, op: nn.OpaqueOp, compile_model: CompileModel) -> None:
         self.title = op.title
@@ -155,7 +160,10 @@ class _Node:
     def _by_input(self, given: Sequence[Any]) -> list[Any]:
         """One entry per input of the node, None for one that is left out."""
         left = iter(given)
-        return [next(left) if there else None for there in self._given]
+        entries = [next(left) if there else None for there in self._given]
+        return entries + [None] * (
+            self.FEWEST_INPUTS - len(entries)
+        )  # a list of inputs may end before those left out
 
     def _by_output(self, targets: Sequence[Array]) -> list[Array | None]:
         """One target per output of the node, None for one that nobody uses."""
@@ -164,15 +172,31 @@ class _Node:
 
     def _hand_over(self, values: Sequence[Array], targets: Sequence[Array | None]) -> None:
         """Writes what was carried to the end to the results that it is. Raises LayoutError for another shape."""
+        self._check_shapes(values, targets)
+        for value, target in zip(values, targets, strict=False):
+            if target is not None:
+                target[...] = value
+
+    def _check_shapes(self, values: Sequence[Array], targets: Sequence[Array | None]) -> None:
+        """Raises LayoutError where what is carried to the end has another shape than the result that it is."""
         for number, (value, target) in enumerate(zip(values, targets, strict=False)):
-            if target is None:
-                continue
-            if value.shape != target.shape:
+            if target is not None and value.shape != target.shape:
                 raise LayoutError(
                     f"output {number} of {self.title} is {value.shape} at the end, and the type of its result "
                     f"{target.shape}"
                 )
-            target[...] = value
+
+    def _check_rows(self, plan: ExecutionPlan, first: int, scans: Sequence[Array | None]) -> None:
+        """Raises LayoutError where results from number `first` on are no rows of what they are stacked in."""
+        for number, scan in enumerate(scans, first):
+            if scan is None:
+                continue
+            place = plan.results[number]
+            if (scan.dtype, scan.shape[1:]) != (storage(place.dtype), place.layout.shape):
+                raise LayoutError(
+                    f"the body of {self.title} gives rows {place.layout.shape} of {place.dtype}, and the type of the "
+                    f"result that they are stacked in is {scan.shape} of {scan.dtype}"
+                )
 
     def _row(self, whole: Array, number: int) -> Array:
         """The memory of a row. Raises LayoutError where there is none."""
@@ -207,7 +231,13 @@ class _If(_Node):
         )
 
 
+_NUMBER, _HOLDS = np.array(0), np.array(True)
+"""The number of the first trip, and the condition in front of it."""
+
+
 class _Loop(_Node):
+    FEWEST_INPUTS = 2  # the trip count and the condition
+
     def __init__(self, op: nn.OpaqueOp, compile_model: CompileModel) -> None:
         super().__init__(op, compile_model)
         [self._body] = self._subgraphs
@@ -216,39 +246,82 @@ class _Loop(_Node):
         if None in carried:
             raise LayoutError("a Loop carries a value that is left out")
         self._dtypes = [dtype for dtype, _ in carried]
-        results = self._body.runner(self._formal([shape for _, shape in carried])).plan.results
+        first = self._body.runner(self._formal([shape for _, shape in carried]))
+        results = first.plan.results
         if len(results) < 1 + self._carried:
             raise LayoutError(
                 f"the body of a Loop has {len(results)} results, and carries {self._carried} values"
             )
         self._results = len(results)
+        following = {1 + k: k for k in range(1 + self._carried)}  # the condition, and what is carried
+        self._repeated = RepeatedPlan(first, following, counter=0, condition=1)
 
     def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
         """Runs the body while the condition holds, as often as the trip count says at most."""
         captured = self._body.captured(operands[self._inputs :])
         trips, condition, *carried = self._by_input(operands[: self._inputs])
         outputs = self._by_output(targets)
-        scans = [*outputs[self._carried :], *[None] * (self._results - 1 - len(outputs))]
-        most = None if trips is None else int(_scalar(trips))
-        going = condition is None or bool(_scalar(condition))
-        runner, shapes, trip = None, list[tuple[int, ...]](), 0
-        unwritten = [None] * (1 + self._carried)
-        while going and (most is None or trip < most):
-            now = [value.shape for value in carried]
-            if runner is None or now != shapes:
-                shapes, runner = now, self._body.runner(self._formal(now))
-            rows = [None if scan is None else self._row(scan, trip) for scan in scans]
-            formal = [np.array(trip, np.int64), np.array(going), *carried]
-            found = runner.on_arrays([*formal, *captured], [*unwritten, *rows], lends=True)
-            going, carried = bool(_scalar(found[0])), found[1 : 1 + self._carried]
-            trip += 1
-        self._hand_over(carried, outputs)
+        outputs, scans = outputs[: self._carried], outputs[self._carried :]
+        scans += [None] * (self._results - 1 - self._carried - len(scans))
+        most = None if trips is None else max(int(_scalar(trips)), 0)
+        if condition is not None and not _scalar(condition):
+            most = 0
+        run = self._by_machine_code if self._repeated.is_possible else self._by_trip
+        trip = run(carried, captured, outputs, scans, most)
         for number, scan in enumerate(scans):
             if scan is not None and scan.shape[0] != trip:
                 raise LayoutError(
                     f"output {self._carried + number} of {self.title} has {trip} rows at the end, and the type of its "
                     f"result {scan.shape[0]}"
                 )
+
+    def _by_machine_code(
+        self,
+        carried: Sequence[Array],
+        captured: Sequence[Array],
+        outputs: Sequence[Array | None],
+        scans: Sequence[Array | None],
+        most: int | None,
+    ) -> int:
+        """Runs a body that keeps the types of what it carries; how many trips there were."""
+        self._check_shapes(carried, outputs)
+        self._check_rows(self._repeated.plan, 1 + self._carried, scans)
+        rooms = [len(scan) for scan in scans if scan is not None]
+        trip, going = self._repeated.run(
+            [_NUMBER, _HOLDS, *carried, *captured],
+            {1 + self._carried + k: Rows(scan) for k, scan in enumerate(scans) if scan is not None},
+            {2 + k: target for k, target in enumerate(outputs) if target is not None},
+            min(rooms if most is None else [most, *rooms], default=None),
+        )
+        if going and trip != most:
+            for scan in scans:
+                if scan is not None:
+                    self._row(scan, trip)
+        return trip
+
+    def _by_trip(
+        self,
+        carried: Sequence[Array],
+        captured: Sequence[Array],
+        outputs: Sequence[Array | None],
+        scans: Sequence[Array | None],
+        most: int | None,
+    ) -> int:
+        """Runs any body, each trip a call; how many there were."""
+        runner, shapes, trip, going = None, list[tuple[int, ...]](), 0, True
+        unwritten = [None] * (1 + self._carried)
+        while going and (most is None or trip < most):
+            now = [value.shape for value in carried]
+            if runner is None or now != shapes:
+                shapes, runner = now, self._body.runner(self._formal(now))
+                self._check_rows(runner.plan, 1 + self._carried, scans)
+            rows = [None if scan is None else self._row(scan, trip) for scan in scans]
+            formal = [np.array(trip, np.int64), np.array(going), *carried]
+            found = runner.on_arrays([*formal, *captured], [*unwritten, *rows], lends=True)
+            going, carried = bool(_scalar(found[0])), found[1 : 1 + self._carried]
+            trip += 1
+        self._hand_over(carried, outputs)
+        return trip
 
     def _formal(self, shapes: Sequence[tuple[int, ...]]) -> list[Type]:
         carried = zip(self._dtypes, shapes, strict=True)
@@ -279,6 +352,7 @@ class _Scan(_Node):
         self._runner = self._body.runner([*states, *rows])
         results = self._runner.plan.results
         self._results = len(results)
+        self._repeated = RepeatedPlan(self._runner, {k: k for k in range(self._states)})
         for number, (place, (dtype, shape)) in enumerate(zip(results, states, strict=False)):
             if (place.dtype, place.layout.shape) != (dtype, shape):
                 raise LayoutError(f"state {number} of a Scan changes its type")
@@ -300,24 +374,56 @@ class _Scan(_Node):
             None if scan is None else _with_rows_first(scan, axis)
             for scan, axis in zip(scans, self._out_axes, strict=True)
         ]
-        last = self._trips - 1
-        for trip in range(self._trips):
-            formal = [
-                array[last - trip if backwards else trip, ...]
-                for array, backwards in zip(scanned, self._backwards, strict=True)
-            ]
-            rows = [
-                None if scan is None else self._row(scan, last - trip if backwards else trip)
-                for scan, backwards in zip(stacked, self._out_backwards, strict=True)
-            ]
-            found = self._runner.on_arrays(
-                [*states, *formal, *captured], [*[None] * self._states, *rows], lends=True
-            )
-            states = found[: self._states]
-        self._hand_over(states, outputs)
+        for scan in stacked:
+            if scan is not None and len(scan) != self._trips:
+                raise LayoutError(
+                    f"a Scan runs {self._trips} times, and the type of its result has {len(scan)} rows"
+                )
+        self._check_rows(self._runner.plan, self._states, stacked)
+        given = [Rows(array, bool(way)) for array, way in zip(scanned, self._backwards, strict=True)]
+        made = [
+            None if scan is None else Rows(scan, bool(way))
+            for scan, way in zip(stacked, self._out_backwards, strict=True)
+        ]
+        run = self._by_machine_code if self._repeated.is_possible else self._by_trip
+        run(states, given, captured, outputs[: self._states], made)
         for scan, rows, axis in zip(scans, stacked, self._out_axes, strict=True):
             if scan is not None and rows is not None and rows is not scan:
                 scan[...] = np.moveaxis(rows, 0, axis)
+
+    def _by_machine_code(
+        self,
+        states: Sequence[Array],
+        given: Sequence[Rows],
+        captured: Sequence[Array],
+        outputs: Sequence[Array | None],
+        made: Sequence[Rows | None],
+    ) -> None:
+        self._check_shapes(states, outputs)
+        self._repeated.run(
+            [*states, *given, *captured],
+            {self._states + k: rows for k, rows in enumerate(made) if rows is not None},
+            {k: target for k, target in enumerate(outputs) if target is not None},
+            self._trips,
+        )
+
+    def _by_trip(
+        self,
+        states: Sequence[Array],
+        given: Sequence[Rows],
+        captured: Sequence[Array],
+        outputs: Sequence[Array | None],
+        made: Sequence[Rows | None],
+    ) -> None:
+        """Runs any body, each trip a call."""
+        for trip in range(self._trips):
+            formal = [rows.of(trip) for rows in given]
+            results = [None if rows is None else rows.of(trip) for rows in made]
+            found = self._runner.on_arrays(
+                [*states, *formal, *captured], [*[None] * self._states, *results], lends=True
+            )
+            states = found[: self._states]
+        self._hand_over(states, outputs)
 
 
 _KINDS: dict[str, Callable[[nn.OpaqueOp, CompileModel], ControlFlow]] = {

@@ -80,7 +80,7 @@ class PlanRunner:
         self.plan = plan
         self.threads = threads
         self.checked = checked
-        self._idle: deque[_Activation] = deque()
+        self._idle: deque[Activation] = deque()
 
     def __call__(self, inputs: Sequence[Tensor], times: list[StepTime] | None = None) -> list[Array]:
         """The results, in their logical shapes. `times` is given an entry per step."""
@@ -125,19 +125,24 @@ class PlanRunner:
         into: Sequence[Array | None] = (),
         lent: Mapping[int, int | Array] = _NOTHING,
     ) -> list[Array]:
-        activation = self._activation()
+        activation = self.take()
         try:
             if times is None and activation.is_records:
                 return activation.run_records(arrays, into)
             return activation.run(arrays, times, into, lent)
         finally:
-            self._idle.append(activation)
+            self.give_back(activation)
 
-    def _activation(self) -> _Activation:
+    def take(self) -> Activation:
+        """An activation that nobody else has until it is given back."""
         try:
             return self._idle.pop()
         except IndexError:
-            return _Activation(self.plan, self.threads, self.checked)
+            return Activation(self.plan, self.threads, self.checked)
+
+    def give_back(self, activation: Activation) -> None:
+        """Keeps an activation for a later call."""
+        self._idle.append(activation)
 
     def steps_on(self, inputs: Sequence[Tensor]) -> Callable[[], None]:
         """All steps of a call on `inputs`, without what is done before and behind them: what is repeated to be timed.
@@ -145,10 +150,10 @@ class PlanRunner:
         The results stay where the steps write them.
         """
         buffers = [np.ascontiguousarray(tensor.buffer) for tensor in inputs]
-        return _Activation(self.plan, self.threads, checked=False).repeated(buffers)
+        return Activation(self.plan, self.threads, checked=False).repeated(buffers)
 
 
-class _Activation:
+class Activation:
     """What one call at a time needs."""
 
     def __init__(self, plan: ExecutionPlan, threads: int, checked: bool) -> None:
@@ -170,7 +175,8 @@ class _Activation:
                 assert buffer.array is not None
                 self.bytes[buffer] = buffer.array.reshape(-1).view(np.uint8)
         self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
-        self._number = {buffer: number for number, buffer in enumerate(self.lent)}
+        self.lent_number = {buffer: number for number, buffer in enumerate(self.lent)}
+        """Which of the lent addresses is that of a buffer."""
         self._memories: list[tuple[int, Buffer, int]] = []
         """Memory objects over memory that the caller has, and their offsets in it."""
         self._in_records: list[tuple[int, int, Buffer, int]] = []
@@ -195,17 +201,12 @@ class _Activation:
             place.buffer.number == k and place.buffer.owner is Owner.RESULT
             for k, place in enumerate(plan.results)
         ]
-        self.is_records = (
-            not checked
-            and all(own)
-            and not any(isinstance(step, ControlStep | ReferenceStep) for step in plan.steps)
-            and finds_elements()
-        )
+        self.is_records = not checked and all(own) and plan.is_native and finds_elements()
         """Whether a call is its records and nothing else."""
         self._made = [(place.layout.shape, storage(place.dtype)) for place in plan.results]
-        self._places = [self._number[place.buffer] for place in plan.inputs]
+        self._places = [self.lent_number[place.buffer] for place in plan.inputs]
         if self.is_records:
-            self._places += [self._number[place.buffer] for place in plan.results]
+            self._places += [self.lent_number[place.buffer] for place in plan.results]
 
     # Preparing --------------------------------------------------------------------------------------------------
 
@@ -228,11 +229,12 @@ class _Activation:
         self._first_record = self.records.ctypes.data
         patches = [(self._first_record + 8 * word, buffer, offset) for word, buffer, offset in words]
         patches += self._in_arguments
-        self._patches = np.array(
-            [(word, self._number[buffer], offset) for word, buffer, offset in patches], np.int64
+        self.patches = np.array(
+            [(word, self.lent_number[buffer], offset) for word, buffer, offset in patches], np.int64
         ).reshape(-1, 3)
+        """The address of each word that has to hold one in lent memory, which of the lent, and the offset in it."""
         self._lent_row: Any = (c_uint64 * max(len(self.lent), 1))()
-        self._bound = self._patches.ctypes.data, len(self._patches), addressof(self._lent_row)
+        self._bound = self.patches.ctypes.data, len(self.patches), addressof(self._lent_row)
         self._block = np.array([*self._bound, self._first_record, len(self.records)], np.int64)
         self._block_at = self._block.ctypes.data
 
@@ -345,9 +347,8 @@ class _Activation:
             lent[number] = id(array)
         reached = self._driver.run(self._block_at)
         if reached < len(self.records):
-            raise self._failed(reached)
-        for op, arguments in self.with_indices:
-            check_indices(arguments, op)
+            raise self.failed(reached)
+        self.check_indices()
         return results
 
     def run(
@@ -367,8 +368,7 @@ class _Activation:
                 call()
         else:
             self._timed(times)
-        for op, arguments in self.with_indices:
-            check_indices(arguments, op)
+        self.check_indices()
         if self.checked:
             self._check()
         outputs: list[Array] = []
@@ -414,13 +414,18 @@ class _Activation:
                 StepTime(text.ops, text.number, text.implementation, text.layouts, text.nbytes, spent)
             )
 
+    def check_indices(self) -> None:
+        """Raises LayoutError where a step met an index outside of its dim."""
+        for op, arguments in self.with_indices:
+            check_indices(arguments, op)
+
     def _walk(self, first: int, end: int) -> None:
         """Runs the records from `first` to before `end`. Raises LayoutError naming the op whose step failed."""
         reached = self._driver(self._first_record, first, end)
         if reached < end:
-            raise self._failed(reached)
+            raise self.failed(reached)
 
-    def _failed(self, record: int) -> LayoutError:
+    def failed(self, record: int) -> LayoutError:
         """The error of a walk that ended at a record."""
         if record < self._steps_at:
             return LayoutError(f"{self.library} failed where it was given memory")

@@ -239,6 +239,11 @@ class ExecutionPlan:
                     yield from plan.all_steps
 
     @property
+    def is_native(self) -> bool:
+        """Whether all steps are machine code, with no call of Python between them."""
+        return not any(isinstance(step, ControlStep | ReferenceStep) for step in self.steps)
+
+    @property
     def constant_bytes(self) -> int:
         """Bytes of the constants as they are stored."""
         return sum(buffer.size for buffer in self.buffers if buffer.owner is Owner.CONSTANT)

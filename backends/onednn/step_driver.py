@@ -167,8 +167,10 @@ class StepDriver:
     def __init__(self) -> None:
         names = ("walk", "lend", "run")
         self._code = Code(_source, host(), names, key=f"step driver 2 {host().triple} {DATA}")
-        self._call = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64)(self._code.address("walk"))
-        self.lend = CFUNCTYPE(None, c_void_p, c_int64, c_void_p)(self._code.address("lend"))
+        self.walk_at, self.lend_at = (self._code.address(name) for name in ("walk", "lend"))
+        """Where the two functions are, for machine code that calls them (`trip_driver`)."""
+        self._call = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64)(self.walk_at)
+        self.lend = CFUNCTYPE(None, c_void_p, c_int64, c_void_p)(self.lend_at)
         """Writes addresses of memory that is lent for a call to where they are needed: `lend(patches, count, lent)`.
 
         A patch is the address of a word, which of the lent addresses it gets, and how many bytes behind it."""
