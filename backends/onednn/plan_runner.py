@@ -167,6 +167,7 @@ class Activation:
         start = guard + -(self.raw.ctypes.data + guard) % ALIGNMENT
         self.arena = self.raw[start : start + plan.arena.size]
         self.bytes: dict[Buffer, Array] = {}
+        """Memory that is the same in all calls: of the arena, and of constants."""
         for buffer in plan.buffers:
             if buffer.owner is Owner.ARENA:
                 offset = plan.offsets[buffer]
@@ -177,6 +178,10 @@ class Activation:
         self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
         self.lent_number = {buffer: number for number, buffer in enumerate(self.lent)}
         """Which of the lent addresses is that of a buffer."""
+        self._lent_arrays: list[Array] = []
+        """The arrays of the caller, while a call lasts."""
+        self._views: dict[Place, Array] = {}
+        """Arrays over `bytes` that steps by Python take."""
         self._memories: list[tuple[int, Buffer, int]] = []
         """Memory objects over memory that the caller has, and their offsets in it."""
         self._in_records: list[tuple[int, int, Buffer, int]] = []
@@ -233,7 +238,7 @@ class Activation:
             [(word, self.lent_number[buffer], offset) for word, buffer, offset in patches], np.int64
         ).reshape(-1, 3)
         """The address of each word that has to hold one in lent memory, which of the lent, and the offset in it."""
-        self._lent_row: Any = (c_uint64 * max(len(self.lent), 1))()
+        self._lent_row: Any = (c_uint64 * len(self.lent))()
         self._bound = self.patches.ctypes.data, len(self.patches), addressof(self._lent_row)
         self._block = np.array([*self._bound, self._first_record, len(self.records)], np.int64)
         self._block_at = self._block.ctypes.data
@@ -383,21 +388,19 @@ class Activation:
                 if target is not None:
                     target[...] = found
             outputs.append(found)
-        for buffer in self.lent:
-            del self.bytes[buffer]  # whose arrays are the caller's
+        self._lent_arrays = []
         return outputs
 
     def repeated(self, inputs: Sequence[Array]) -> Callable[[], None]:
         """The steps on `inputs`, as a call that may be made again and again."""
         results = self._bind(inputs)
-        kept = dict(self.bytes)  # which hold the inputs and results
 
         def call() -> None:
             self.library.use_threads(self.threads)
             for run in self.calls:
                 run()
 
-        call.__dict__["keeps"] = inputs, results, kept
+        call.__dict__["keeps"] = inputs, results
         return call
 
     def _timed(self, times: list[StepTime]) -> None:
@@ -436,8 +439,9 @@ class Activation:
         """Says where this call's inputs and results are, and on how many threads it runs; the arrays of the results,
         by number."""
         plan, results = self.plan, dict[int, Array]()
+        lent: list[Any] = [None] * len(self.lent)
         for place, array in zip(plan.inputs, inputs, strict=True):
-            self.bytes[place.buffer] = array.reshape(-1).view(np.uint8)
+            lent[self.lent_number[place.buffer]] = array
         for number, place in enumerate(plan.results):
             if place.buffer.owner is Owner.RESULT and place.buffer.number == number:
                 given = into[number] if number < len(into) else None
@@ -446,26 +450,46 @@ class Activation:
                 )
                 if self.checked:
                     array.reshape(-1).view(np.uint8)[...] = _POISON
-                self.bytes[place.buffer] = array.reshape(-1).view(np.uint8)
-        for number, buffer in enumerate(self.lent):
-            if buffer in self.bytes:
-                self._lent_row[number] = self.bytes[buffer].ctypes.data
-        self._driver.lend(*self._bound)
+                lent[self.lent_number[place.buffer]] = array
+        self._lent_arrays = lent
+        if finds_elements():
+            self._lent_row[:] = list(map(id, lent))
+            self._driver.lend_objects(*self._bound)
+        else:
+            self._lent_row[:] = [array.ctypes.data for array in lent]
+            self._driver.lend(*self._bound)
         self._walk(0, self._steps_at)
         return results
 
+    def _bytes_of(self, buffer: Buffer) -> Array:
+        found = self.bytes.get(buffer)
+        if found is None:
+            found = self._lent_arrays[self.lent_number[buffer]].reshape(-1).view(np.uint8)
+        return found
+
     def _tensor(self, place: Place) -> Tensor:
         kind = storage(place.dtype)
-        held = self.bytes[place.buffer][place.start :]
+        held = self._bytes_of(place.buffer)[place.start :]
         return Tensor(
             held[: held.nbytes // kind.itemsize * kind.itemsize].view(kind), place.layout, place.dtype
         )
 
     def _array(self, place: Place) -> Array:
         """The elements of a row-major tensor, in the memory of its buffer."""
+        found = self._views.get(place)
+        if found is not None:
+            return found
         kind, layout = storage(place.dtype), place.layout
-        held = self.bytes[place.buffer][place.start : place.start + layout.nelems * kind.itemsize]
-        return held.view(kind).reshape(layout.shape)
+        number = self.lent_number.get(place.buffer)
+        if number is not None and not place.start:
+            given = self._lent_arrays[number]
+            if given.shape == layout.shape and given.dtype == kind:
+                return given
+        held = self._bytes_of(place.buffer)[place.start : place.start + layout.nelems * kind.itemsize]
+        found = held.view(kind).reshape(layout.shape)
+        if number is None:
+            self._views[place] = found
+        return found
 
     def _called(self, step: ControlStep | ReferenceStep) -> None:
         """Runs a step that is a call of Python."""

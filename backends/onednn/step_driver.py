@@ -141,6 +141,11 @@ define void @lend(ptr %patches, i64 %count, ptr %lent) nounwind {{
   ret void
 }}
 
+define void @lend_objects(ptr %patches, i64 %count, ptr %lent) nounwind {{
+  call void @bind(ptr %patches, i64 %count, ptr %lent, i1 true)
+  ret void
+}}
+
 define i64 @run(ptr %block) nounwind {{
   %patches = load ptr, ptr %block
   %count.at = getelementptr {_BLOCK}, ptr %block, i64 0, i32 1
@@ -165,20 +170,22 @@ class StepDriver:
     """
 
     def __init__(self) -> None:
-        names = ("walk", "lend", "run")
-        self._code = Code(_source, host(), names, key=f"step driver 2 {host().triple} {DATA}")
+        names = ("walk", "lend", "lend_objects", "run")
+        self._code = Code(_source, host(), names, key=f"step driver 3 {host().triple} {DATA}")
         self.walk_at, self.lend_at = (self._code.address(name) for name in ("walk", "lend"))
         """Where the two functions are, for machine code that calls them (`trip_driver`)."""
         self._call = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64)(self.walk_at)
-        self.lend = CFUNCTYPE(None, c_void_p, c_int64, c_void_p)(self.lend_at)
+        lend = CFUNCTYPE(None, c_void_p, c_int64, c_void_p)
+        self.lend = lend(self.lend_at)
         """Writes addresses of memory that is lent for a call to where they are needed: `lend(patches, count, lent)`.
 
         A patch is the address of a word, which of the lent addresses it gets, and how many bytes behind it."""
+        self.lend_objects = lend(self._code.address("lend_objects"))
+        """The same where `lent` has arrays of NumPy, by `id`."""
         self.run = CFUNCTYPE(c_int64, c_void_p)(self._code.address("run"))
-        """Does the same and walks, returning what the walk does: `run(block)`.
+        """Does that and walks, returning what the walk does: `run(block)`.
 
-        Here `lent` has arrays of NumPy, by `id`, and a block is the addresses and numbers of patches, the address of
-        `lent`, and those of records."""
+        A block is the address and number of patches, the address of `lent`, and those of records."""
 
     def __call__(self, records: int, first: int, end: int) -> int:
         """The number of the record at which the walk ended."""
