@@ -8,15 +8,23 @@
 
 Both are looked up by name and loaded when they are first asked for: a target by who names it, ops by the first op of
 their dialect. So an installed package costs nothing, and breaks nothing, where it is not used.
+
+What packages add to all xDSL tools comes by xDSL's own entry points `xdsl.universe`: `multiverse`. Each look at entry
+points reads the metadata of every installed package, which takes longer than parsing a small program, so that what was
+found is kept: a package that is installed meanwhile is known to the next process.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from layout_ir.errors import LayoutError
 from layout_ir.forking import loading
+
+if TYPE_CHECKING:
+    from xdsl.universe import Universe
 
 TARGETS = "layout_ir.targets"
 OPS = "layout_ir.ops"
@@ -30,6 +38,18 @@ def _found(group: str) -> dict[str, EntryPoint]:
     for entry in entry_points(group=group):
         found.setdefault(entry.name, entry)
     return found
+
+
+@cache
+def multiverse() -> Universe:
+    """The dialects, passes and targets of xDSL and of all packages that add some to it.
+
+    Raises what xDSL raises where two packages have one of the same name, or one cannot be imported.
+    """
+    from xdsl.universe import Universe
+
+    with loading:
+        return Universe.get_multiverse()
 
 
 def entry_names(group: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import ast
 import os
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -48,7 +49,10 @@ def imports(tree: ast.AST) -> Iterator[str]:
                     yield name if name in FILES else module
 
 
-GRAPH = {name: set(imports(ast.parse(path.read_text()))) - {name} for name, path in FILES.items()}
+@cache
+def graph() -> dict[str, set[str]]:
+    """Name of every module -> those that it imports. Not read before a test asks: each process collects this file."""
+    return {name: set(imports(ast.parse(path.read_text()))) - {name} for name, path in FILES.items()}
 
 
 def rank(module: str) -> tuple[int, str]:
@@ -68,14 +72,14 @@ def test_every_module_has_its_layer():
 
 
 def test_imports_go_down():
-    assert not sorted((a, b) for a, seen in GRAPH.items() for b in seen if is_upward(a, b))
+    assert not sorted((a, b) for a, seen in graph().items() for b in seen if is_upward(a, b))
 
 
 @pytest.mark.parametrize("room", ["passes", "backends"])
 def test_modules_of_a_room_import_each_other_in_no_circle(room: str):
     inside = {module for module in FILES if f"{module}.".startswith(f"{PACKAGE}.{room}.")}
     try:
-        TopologicalSorter({module: GRAPH[module] & inside for module in inside}).prepare()
+        TopologicalSorter({module: graph()[module] & inside for module in inside}).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
 

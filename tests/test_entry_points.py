@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.universe import Universe
 
+import layout_ir as li
 import layout_ir.entry_points
 from layout_ir.entry_points import OPS, TARGETS, entry_names, load_entry, load_ops
 from layout_ir.errors import LayoutError
@@ -28,6 +30,17 @@ def test_a_target_is_what_the_entry_names(install: Callable[..., None]):
     found = load_entry(TARGETS, "npu")
     assert found is sys.modules["theirs"].NPU
     assert load_entry(TARGETS, "other") is None
+
+
+def test_programs_and_contexts_do_not_look_packages_up_again(monkeypatch: pytest.MonkeyPatch):
+    li.context()
+
+    def again() -> Universe:
+        raise AssertionError("looked up again")
+
+    monkeypatch.setattr(Universe, "get_multiverse", again)
+    li.context()
+    li.parse("func.func @f() {\n  func.return\n}")
 
 
 class FoundByName(tuple[EntryPoint, ...]):

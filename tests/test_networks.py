@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,25 @@ def _import(source: Any) -> Any:
     from layout_ir.frontends.onnx import from_onnx
 
     return from_onnx(source)
+
+
+@cache
+def _original(name: str) -> Any:
+    """The module of a network, which is read once for all tests: they change clones of it."""
+    return _import(networks.path(name))
+
+
+def _network(name: str) -> Any:
+    """A module of the network, as it is imported."""
+    return _original(name).clone()
+
+
+@cache
+def _stripped(name: str) -> str:
+    """The text of the network as it is imported, without encodings."""
+    module = _network(name)
+    strip(module)
+    return print_module(module)
 
 
 @pytest.mark.parametrize(
@@ -104,15 +124,24 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("target", OTHERS)
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
-def test_every_target_computes_the_same(name: str, target: str) -> None:
+@lru_cache(maxsize=1)
+def _computed(name: str) -> tuple[Any, np.ndarray[Any, Any], list[Any]]:
+    """The module of the network with random weights, an input, and what it gives as it is imported."""
     from layout_ir.api.execute import run
 
     model = networks.randomized(name)
     x = np.random.default_rng(1).standard_normal(networks.input_shape(model)[1]).astype(np.float32)
     module = _import(model)
-    want = run(module, [x], reorders="reference")
+    return module, x, run(module, [x], reorders="reference")
+
+
+@pytest.mark.parametrize("target", OTHERS)
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+def test_every_target_computes_the_same(name: str, target: str) -> None:
+    from layout_ir.api.execute import run
+
+    imported, x, want = _computed(name)
+    module = imported.clone()
     optimize(module, target)
     module.verify()
     _agree(run(module, [x], reorders="compiled"), want)
@@ -128,11 +157,10 @@ def test_every_target_computes_the_same(name: str, target: str) -> None:
     ],
 )
 def test_optimized_and_original_strip_to_the_same_text(name: str, target: str) -> None:
-    module, original = _import(networks.path(name)), _import(networks.path(name))
+    module = _network(name)
     optimize(module, target)
     strip(module)
-    strip(original)
-    assert print_module(module) == print_module(original)
+    assert print_module(module) == _stripped(name)
 
 
 # Reorders of activations that are left for blocked8, as observed: a ceiling that later versions may only lower. That
@@ -154,7 +182,7 @@ LEFT = {
 
 @pytest.mark.parametrize("name", networks.NAMES)
 def test_few_reorders_remain_and_none_of_a_constant(name: str) -> None:
-    module = _import(networks.path(name))
+    module = _network(name)
     solution = optimize(module, "blocked8")
     assert solution is not None and solution.is_optimal
     left = [op for op in module.walk() if isinstance(op, ReorderOp | FillPadsOp)]
@@ -163,7 +191,7 @@ def test_few_reorders_remain_and_none_of_a_constant(name: str) -> None:
 
 
 def test_negative_op_by_op_choice_leaves_more() -> None:
-    module = _import(networks.path("resnet50"))
+    module = _network("resnet50")
     propagate(module, "blocked8", solver="naive")
     assert len(_moved(module)) > 50
 
@@ -196,7 +224,7 @@ def _moved(module: Any) -> list[int]:
 
 @pytest.mark.parametrize("name", networks.NAMES)
 def test_with_the_kernels_of_onnx_runtime_no_more_is_left_than_it_leaves(name: str) -> None:
-    module = _import(networks.path(name))
+    module = _network(name)
     solution = propagate(module, "ort-nchwc8")
     assert solution is not None and solution.is_optimal
     count, megabytes = LEFT_BY_TABLE[name]
@@ -223,7 +251,7 @@ def test_on_the_graph_that_onnx_runtime_lays_out_no_more_is_left_than_it_leaves(
 
 def test_negative_convolutions_are_blocked_with_the_kernels_of_onnx_runtime() -> None:
     """The table is about where reorders go: none may be saved by a slower kernel."""
-    module = _import(networks.path("densenet121"))
+    module = _network("densenet121")
     propagate(module, "ort-nchwc8")
     plain = Format.from_tag("nchw")
     convs = [op for op in module.walk() if isinstance(op, nn.ConvOp)]

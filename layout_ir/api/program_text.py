@@ -15,13 +15,12 @@ from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.universe import Universe
 from xdsl.utils.exceptions import ParseError
 
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
+from layout_ir.entry_points import multiverse
 from layout_ir.errors import LayoutError, public
-from layout_ir.forking import loading
 from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.frontends.mlir.verify_module import verify_module
 from layout_ir.printing import print_module
@@ -66,8 +65,7 @@ def register_dialects(ctx: Context, without: Collection[str] = ()) -> None:
 
     Of those of one name that of this package is taken, none where it is in `without`.
     """
-    with loading:  # packages that add dialects are imported for their names
-        factories = {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}
+    factories = {**multiverse().all_dialects, **registry.DIALECTS}
     for name, factory in factories.items():
         if name not in without:
             ctx.register_dialect(name, registry.with_additions(name, factory))

@@ -25,7 +25,6 @@ from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.universe import Universe
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
@@ -38,6 +37,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from layout_ir import registry
 from layout_ir.api.program_text import register_dialects
 from layout_ir.diagnostics import Diagnostic, Location, Severity, handling, unforeseen_in_pass
+from layout_ir.entry_points import multiverse
 from layout_ir.errors import LayoutError, UnforeseenError, show_traceback, unforeseen_as_error
 from layout_ir.files import all_or_none, write_result
 from layout_ir.frontends.mlir.locations import LocatedParser
@@ -74,11 +74,11 @@ class LayoutOptMain(xDSLOptMain):
         register_dialects(self.ctx)
 
     def register_all_passes(self) -> None:
-        self.available_passes.update(Universe.get_multiverse().all_passes)
+        self.available_passes.update(multiverse().all_passes)
         self.available_passes.update(registry.PASSES)
 
     def register_all_targets(self) -> None:
-        self.available_targets.update(Universe.get_multiverse().all_targets)
+        self.available_targets.update(multiverse().all_targets)
         self.available_targets.update(registry.TARGETS)
         # xDSL's own printer of programs does not print attribute aliases.
         self.available_targets["mlir"] = registry.lazy("layout_ir.tools.program_target", "ProgramTarget")

@@ -8,12 +8,12 @@ from inspect import signature
 from textwrap import fill
 from typing import Any, NoReturn
 
-from xdsl.universe import Universe
 from xdsl.utils.arg_spec import PipelineLexer, SpecTokenKind, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
+from layout_ir.entry_points import multiverse
 from layout_ir.rendering import did_you_mean, from_spec_error, one_line
 
 _DESCRIPTION = """\
@@ -67,7 +67,7 @@ def improve_usage(
     arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
     width = max(map(len, registry.SUMMARIES))
     ours = "\n".join(f"  {name:{width}}  {summary}" for name, summary in registry.SUMMARIES.items())
-    theirs = ", ".join(sorted(set(Universe.get_multiverse().all_passes) - set(registry.PASSES)))
+    theirs = ", ".join(sorted(set(multiverse().all_passes) - set(registry.PASSES)))
     theirs = fill(theirs, 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     arg_parser.epilog = _EPILOG.format(ours=ours, theirs=theirs)
     shorter = {

@@ -25,8 +25,6 @@ from layout_ir.selection.solver.selection_problem import tree_cost
 from tests.passes.selection.ilp import Stated, least_cost
 
 Node = Alike | Fixed | AnyIn
-Demands = tuple[tuple[str, tuple[str, frozenset[str]]], ...]
-"""Per value that is still used: its name, the format it was made in, and those that it was needed in so far."""
 
 
 @dataclass
@@ -88,33 +86,70 @@ class Graph:
         return least_cost(Stated(nodes, states, reorder))  # pyright: ignore[reportArgumentType]
 
 
+class _Demands:
+    """What single values are needed in so far: each is a number, so that partial choices compare quickly."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._known: list[tuple[str, str, frozenset[str]]] = []
+        self._numbers: dict[tuple[str, str, frozenset[str]], int] = {}
+        self._with: dict[tuple[int, str], tuple[int, int]] = {}
+
+    def made(self, value: str, fmt: str) -> int:
+        """A value that is made in a format, and needed by nobody yet."""
+        return self._number((value, fmt, frozenset()))
+
+    def with_format(self, demand: int, fmt: str) -> tuple[int, int]:
+        """The demand with one format more, and by how much its cheapest tree costs more."""
+        if (demand, fmt) not in self._with:
+            value, made, needed = self._known[demand]
+            more = needed | {fmt}
+            cost = self._graph.tree(value, made, more) - self._graph.tree(value, made, needed)
+            self._with[demand, fmt] = self._number((value, made, more)), cost
+        return self._with[demand, fmt]
+
+    def _number(self, demand: tuple[str, str, frozenset[str]]) -> int:
+        if demand not in self._numbers:
+            self._numbers[demand] = len(self._known)
+            self._known.append(demand)
+        return self._numbers[demand]
+
+
 def beam(graph: Graph, width: int) -> int | None:
     """The cost of the best choice that a beam of this width keeps; None where it keeps none that is possible."""
+    demands = _Demands(graph)
     last = {value: k for k, node in enumerate(graph.nodes) for value in node.operands}
-    kept: dict[Demands, int] = {(): 0}
+    live: list[str] = []
+    kept: dict[tuple[int, ...], int] = {(): 0}
+    """The demand of each live value, and the cost so far."""
     for k, node in enumerate(graph.nodes):
-        after: dict[Demands, int] = {}
-        options = node.options()
-        unused = [value for value in (*node.operands, *node.results) if last.get(value, -1) <= k]
-        for demands, cost in kept.items():
-            for option in options:
-                now = dict(demands)
+        after: dict[tuple[int, ...], int] = {}
+        values = [*live, *node.results]
+        used = [at for at, value in enumerate(values) if last.get(value, -1) > k]
+        options = [
+            (
+                [
+                    (values.index(value), str(fmt))
+                    for value, fmt in zip(node.operands, option.ins, strict=True)
+                    if fmt is not None
+                ],
+                [demands.made(value, str(fmt)) for value, fmt in zip(node.results, option.outs, strict=True)],
+            )
+            for option in node.options()
+        ]
+        for before, cost in kept.items():
+            for asked, made in options:
+                now = [*before, *made]
                 total = cost
-                for value, fmt in zip(node.operands, option.ins, strict=True):
-                    made, needed = now[value]
-                    if fmt is not None:
-                        more = needed | {str(fmt)}
-                        total += graph.tree(value, made, more) - graph.tree(value, made, needed)
-                        now[value] = made, more
-                for value, fmt in zip(node.results, option.outs, strict=True):
-                    now[value] = str(fmt), frozenset()
+                for at, fmt in asked:
+                    now[at], more = demands.with_format(now[at], fmt)
+                    total += more
                 # The cheapest tree of a dead end is FORBIDDEN.
                 if total < FORBIDDEN:
-                    for value in unused:
-                        now.pop(value, None)
-                    live = tuple(now.items())
-                    after[live] = min(total, after.get(live, total))
+                    left = tuple([now[at] for at in used])
+                    after[left] = min(total, after.get(left, total))
         kept = dict(sorted(after.items(), key=lambda entry: entry[1])[:width])
+        live = [values[at] for at in used]
     return min(kept.values(), default=None)
 
 

@@ -8,10 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import cache
 from unittest.mock import patch
-
-from xdsl.universe import Universe
 
 from tests.fuzz.kinds import Unforeseen, Wrong, said_unforeseen
 
@@ -37,20 +34,12 @@ def main_of(tool: str) -> Callable[[Sequence[str]], int]:
     return main
 
 
-@cache
-def _multiverse() -> Universe:
-    """What is installed beside xDSL; to look that up takes four times as long as all the rest of a call."""
-    return Universe.get_multiverse()
-
-
 def call(tool: str, args: Sequence[str], stdin: str | bytes = b"") -> Called:
     """Calls a tool. Raises Wrong where it ends with another status, or says that it met what it did not foresee."""
     data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
     given = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
     out, err = io.StringIO(), io.StringIO()
-    _multiverse()
-    known = patch.object(Universe, "get_multiverse", _multiverse)
-    with known, patch.object(sys, "stdin", given), redirect_stdout(out), redirect_stderr(err):
+    with patch.object(sys, "stdin", given), redirect_stdout(out), redirect_stderr(err):
         try:
             status = main_of(tool)(args)
         except SystemExit as exit:  # argparse

@@ -90,6 +90,7 @@ def model(
 def _session(made: Any, inputs: Mapping[str, Array]) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
 

@@ -64,6 +64,7 @@ def evaluate(model: Any, inputs: Sequence[Array], *, optimized: bool = True) -> 
 def _session(model: Any, optimized: bool) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:

@@ -19,6 +19,8 @@ def session_results(source: onnx.ModelProto, inputs: Mapping[str, NDArray[Any]])
     onnxruntime: Any = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    # The end of a session waits for its threads, which takes long where other processes compute.
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
         source.SerializeToString(), options, providers=["CPUExecutionProvider"]

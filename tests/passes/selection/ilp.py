@@ -40,10 +40,6 @@ from tests.passes.selection.ir_programs.reading import Reading, times_of
 from tests.programs import parse
 from tests.selection import problems
 
-# SciPy has no types.
-optimize: Any = importlib.import_module("scipy.optimize")
-sparse: Any = importlib.import_module("scipy.sparse")
-
 State = Hashable
 Way = tuple[Sequence[State], Sequence[State], int]
 """The states that it asks of the uses of a node, those that it makes of its defs, and its cost."""
@@ -137,6 +133,9 @@ class _Program:
         self._rows.append((row, -np.inf, limit))
 
     def least(self) -> int | None:
+        # SciPy has no types. It takes seconds to import, and every process collects the tests that import this file.
+        optimize: Any = importlib.import_module("scipy.optimize")
+        sparse: Any = importlib.import_module("scipy.sparse")
         decisions = [(k, x, a) for k, (row, _, _) in enumerate(self._rows) for x, a in row.items()]
         rows, columns, entries = zip(*decisions, strict=True)
         matrix = sparse.csr_array((entries, (rows, columns)), shape=(len(self._rows), len(self._cost)))
