@@ -126,3 +126,23 @@ def test_negative_a_truncated_model_is_one_error_and_no_file(
     cut.write_bytes(Path(model).read_bytes()[:200])
     assert main(["optimize", str(cut), "-o", str(out)]) == 1
     assert "truncated" in capsys.readouterr().err and not out.exists()
+
+
+def test_a_search_that_is_ended_gives_an_unproven_model(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "out.onnx"
+    assert report([model, "--time-limit", "inf", "-o", str(out)], capsys)["proven"] is True
+    assert main(["optimize", model, "--time-limit", "0", "-o", str(out)]) == 0
+    assert "not proven" in capsys.readouterr().out
+    onnx.checker.check_model(onnx.load(out), full_check=True)
+
+
+@pytest.mark.parametrize("limit", ["-1", "nan"])
+def test_negative_a_time_limit_is_a_number_of_seconds(
+    model: str, limit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "out.onnx"
+    assert main(["optimize", model, f"--time-limit={limit}", "-o", str(out)]) == 1
+    assert "no number of seconds" in capsys.readouterr().err
+    assert not out.exists()

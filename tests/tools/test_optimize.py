@@ -79,8 +79,11 @@ def test_negative_an_op_without_a_form_in_onnx_leaves_no_file(
     assert not out.exists()
 
 
-def test_negative_free_boundaries_are_for_models(program: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["optimize", program, "--inputs", "free"]) == 1
+@pytest.mark.parametrize("option", ["--inputs=free", "--outputs=free", "--time-limit=3"])
+def test_negative_what_is_for_models_is_refused_for_programs(
+    program: str, option: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["optimize", program, option]) == 1
     assert "--target onnx" in capsys.readouterr().err
 
 

@@ -22,6 +22,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the report; writes the model to `-o`, the proof to `--certificate` and pictures of both graphs."""
     from layout_ir.api.optimizing import optimize_onnx
     from layout_ir.files import all_or_none, write_result
+    from layout_ir.passes.onnx.optimize_model import SEARCH_SECONDS
     from layout_ir.tools.execution_drawing import draw_models
     from layout_ir.tools.program import input_shapes, shipped_network
 
@@ -43,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
                 outputs=args.outputs,
                 shapes=shapes,
                 certificate=args.certificate is not None,
+                time_limit=SEARCH_SECONDS if args.time_limit is None else args.time_limit,
             )
         if args.output is not None:
             result.save(args.output)
@@ -84,7 +86,7 @@ def proof(result: OptimizedModel) -> str:
     """Whether the orders are proven to be of least cost."""
     if result.solution.is_optimal and not result.solution.omitted:
         return f"proven: of all that the models of its nodes offer, nothing costs {result.target} less"
-    left = "; ".join(result.solution.omitted) or "the search was ended"
+    left = "; ".join(result.solution.omitted) or "the search was ended, --time-limit says when"
     return f"not proven to be of least cost: {left}"
 
 

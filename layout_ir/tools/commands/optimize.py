@@ -149,6 +149,13 @@ def add_parser(subparsers: Any) -> None:
             "another one",
         )
     parser.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="S",
+        help="search for the orders of dims of an ONNX model for at most so many seconds, inf for as long as it takes "
+        "(default: 60); what is found by then is said to be unproven",
+    )
+    parser.add_argument(
         "--elide-constants",
         type=int,
         metavar="N",
@@ -190,10 +197,13 @@ def run(args: argparse.Namespace) -> int:
         from layout_ir.tools.commands import model_optimization
 
         return model_optimization.run(args)
-    if "free" in (args.inputs, args.outputs):
-        raise LayoutError(
-            "--inputs free and --outputs free are for ONNX models that stay models (--target onnx)"
-        )
+    for name, given in (
+        ("--inputs free", args.inputs == "free"),
+        ("--outputs free", args.outputs == "free"),
+        ("--time-limit", args.time_limit is not None),
+    ):
+        if given:
+            raise LayoutError(f"{name} is for ONNX models that stay models (--target onnx)")
     object_file = _object_file(args)
     draws = args.html is not None or args.svg is not None
     if draws:
