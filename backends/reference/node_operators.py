@@ -28,8 +28,10 @@ def own_operators() -> list[Any]:
     """A class of the onnx package, which is imported here, for each such operator in all its versions."""
     from onnx.reference.op_run import OpRun
     from onnx.reference.ops import op_loop
+    from onnx.reference.ops.aionnxml import op_svm_classifier
 
     package_loop: Any = op_loop.Loop
+    package_classifier: Any = op_svm_classifier.SVMClassifier
 
     class Col2Im(OpRun):
         """At once, and not element by element."""
@@ -192,6 +194,17 @@ def own_operators() -> list[Any]:
             step_size = int(np.asarray(step).item())
             return (short_time_transform(signal, step_size, window, count, onesided != 0),)
 
+    class SVMClassifier(package_classifier):
+        """Without probabilities of three classes and more: 1.23 of the package couples those of pairs wrongly."""
+
+        op_domain = "ai.onnx.ml"
+
+        def _run(self, x: Array, **attributes: Any) -> Any:
+            if attributes.get("prob_a") is not None and len(attributes.get("vectors_per_class") or ()) > 2:
+                raise LayoutError("probabilities of more than two classes are not computed right")
+            package: Any = super()
+            return package._run(x, **attributes)
+
     class TopK(OpRun):
         """In all versions: before opset 10, k is an attribute."""
 
@@ -240,6 +253,7 @@ def own_operators() -> list[Any]:
         ScatterElements,
         ScatterND,
         STFT,
+        SVMClassifier,
         TopK,
         *recurrent_operators,
     ]
