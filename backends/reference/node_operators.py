@@ -11,6 +11,7 @@ from layout_ir.backends.reference.fourier import short_time_transform
 from layout_ir.backends.reference.grid_sample import grid_sample
 from layout_ir.backends.reference.non_max_suppression import selected_boxes
 from layout_ir.backends.reference.recurrent import Operands, Options, recurrent
+from layout_ir.backends.reference.roi_align import averaged_regions
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
 from layout_ir.dialects.nn.windows import same_pads, window_shape
@@ -27,10 +28,11 @@ from layout_ir.frontends.onnx.indexed_arrays import (
 def own_operators() -> list[Any]:
     """A class of the onnx package, which is imported here, for each such operator in all its versions."""
     from onnx.reference.op_run import OpRun
-    from onnx.reference.ops import op_loop
+    from onnx.reference.ops import op_loop, op_roi_align
     from onnx.reference.ops.aionnxml import op_svm_classifier
 
     package_loop: Any = op_loop.Loop
+    package_regions: Any = op_roi_align.RoiAlign
     package_classifier: Any = op_svm_classifier.SVMClassifier
 
     class Col2Im(OpRun):
@@ -145,6 +147,30 @@ def own_operators() -> list[Any]:
             )
             return (found,)
 
+    class RoiAlign(package_regions):
+        """Averages by products, and before opset 16, which the package does not know, without half a pixel less."""
+
+        op_domain = ""
+
+        def _run(self, x: Array, regions: Array, batches: Array, **attributes: Any) -> Any:
+            package: Any = super()
+            node: Any = self
+            if node.run_params["opsets"].get("", 16) < 16:
+                attributes["coordinate_transformation_mode"] = "output_half_pixel"
+            if (attributes.get("mode") or "avg").lower() != "avg":
+                return package._run(x, regions, batches, **attributes)
+            transformation = attributes.get("coordinate_transformation_mode") or "half_pixel"
+            made = averaged_regions(
+                x,
+                regions,
+                batches,
+                (attributes.get("output_height") or 1, attributes.get("output_width") or 1),
+                ratio=attributes.get("sampling_ratio") or 0,
+                scale=attributes.get("spatial_scale", 1.0),
+                half_pixel=transformation.lower() == "half_pixel",
+            )
+            return (made,)
+
     class ScatterElements(OpRun):
         op_domain = ""
 
@@ -250,6 +276,7 @@ def own_operators() -> list[Any]:
         Loop,
         MaxPool,
         NonMaxSuppression,
+        RoiAlign,
         ScatterElements,
         ScatterND,
         STFT,
