@@ -11,6 +11,7 @@ from layout_ir.backends.reference.fourier import short_time_transform
 from layout_ir.backends.reference.grid_sample import grid_sample
 from layout_ir.backends.reference.non_max_suppression import selected_boxes
 from layout_ir.backends.reference.recurrent import Operands, Options, recurrent
+from layout_ir.backends.reference.roi_align import averaged_regions
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
 from layout_ir.dialects.nn.windows import same_pads, window_shape
@@ -27,9 +28,12 @@ from layout_ir.frontends.onnx.indexed_arrays import (
 def own_operators() -> list[Any]:
     """A class of the onnx package, which is imported here, for each such operator in all its versions."""
     from onnx.reference.op_run import OpRun
-    from onnx.reference.ops import op_loop
+    from onnx.reference.ops import op_loop, op_roi_align
+    from onnx.reference.ops.aionnxml import op_svm_classifier
 
     package_loop: Any = op_loop.Loop
+    package_regions: Any = op_roi_align.RoiAlign
+    package_classifier: Any = op_svm_classifier.SVMClassifier
 
     class Col2Im(OpRun):
         """At once, and not element by element."""
@@ -143,6 +147,30 @@ def own_operators() -> list[Any]:
             )
             return (found,)
 
+    class RoiAlign(package_regions):
+        """Averages by products, and before opset 16, which the package does not know, without half a pixel less."""
+
+        op_domain = ""
+
+        def _run(self, x: Array, regions: Array, batches: Array, **attributes: Any) -> Any:
+            package: Any = super()
+            node: Any = self
+            if node.run_params["opsets"].get("", 16) < 16:
+                attributes["coordinate_transformation_mode"] = "output_half_pixel"
+            if (attributes.get("mode") or "avg").lower() != "avg":
+                return package._run(x, regions, batches, **attributes)
+            transformation = attributes.get("coordinate_transformation_mode") or "half_pixel"
+            made = averaged_regions(
+                x,
+                regions,
+                batches,
+                (attributes.get("output_height") or 1, attributes.get("output_width") or 1),
+                ratio=attributes.get("sampling_ratio") or 0,
+                scale=attributes.get("spatial_scale", 1.0),
+                half_pixel=transformation.lower() == "half_pixel",
+            )
+            return (made,)
+
     class ScatterElements(OpRun):
         op_domain = ""
 
@@ -192,6 +220,17 @@ def own_operators() -> list[Any]:
             step_size = int(np.asarray(step).item())
             return (short_time_transform(signal, step_size, window, count, onesided != 0),)
 
+    class SVMClassifier(package_classifier):
+        """Without probabilities of three classes and more: 1.23 of the package couples those of pairs wrongly."""
+
+        op_domain = "ai.onnx.ml"
+
+        def _run(self, x: Array, **attributes: Any) -> Any:
+            if attributes.get("prob_a") is not None and len(attributes.get("vectors_per_class") or ()) > 2:
+                raise LayoutError("probabilities of more than two classes are not computed right")
+            package: Any = super()
+            return package._run(x, **attributes)
+
     class TopK(OpRun):
         """In all versions: before opset 10, k is an attribute."""
 
@@ -237,9 +276,11 @@ def own_operators() -> list[Any]:
         Loop,
         MaxPool,
         NonMaxSuppression,
+        RoiAlign,
         ScatterElements,
         ScatterND,
         STFT,
+        SVMClassifier,
         TopK,
         *recurrent_operators,
     ]

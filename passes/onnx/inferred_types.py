@@ -15,6 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.inference import STAND_INS
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 
@@ -48,6 +49,8 @@ _STAND_INS = {
 }
 """Operators of ONNX Runtime, which ONNX's inference does not know: an operator of ONNX whose first result has the same
 type, and which of their inputs that takes."""
+_OF_SEVERAL = ("Attention", "EmbedLayerNormalization", "MatMulNBits")
+"""Those for which several nodes stand in, as in the import; these need no ranks."""
 _OTHER_DIMS = {"channels_last", "transA", "transB", "transBatchA", "transBatchB"}
 """Attributes with which it has another type."""
 
@@ -413,7 +416,15 @@ def _without_weights(
 def _known_to_inference(node: onnx.NodeProto, own: Container[tuple[str, str]]) -> Iterator[onnx.NodeProto]:
     """The node, or what stands in for a node of ONNX Runtime; `own` are the functions of the model."""
     found = _STAND_INS.get(node.op_type) if node.domain == "com.microsoft" else None
-    if found is None or (node.domain, node.op_type) in own:
+    if (node.domain, node.op_type) in own:
+        yield node
+        return
+    if node.domain == "com.microsoft" and node.op_type in _OF_SEVERAL:
+        *others, last = STAND_INS[f"com.microsoft.{node.op_type}"](node, lambda _: 0)
+        last.output[:] = node.output[:1]
+        yield from (*others, last)
+        return
+    if found is None:
         yield node
         return
     if any(attribute.name in _OTHER_DIMS and attribute.i for attribute in node.attribute):

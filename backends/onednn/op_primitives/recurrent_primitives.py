@@ -11,14 +11,14 @@ activations (an RNN may have a relu), and of whose results only the first is use
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.library import Refused
-from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor, strided
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Operand, OpPrimitive, Values
 from layout_ir.backends.onednn.primitives import INFERENCE, Algorithm, Argument, Request
 from layout_ir.dialects import nn
@@ -82,8 +82,8 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     is_used = any(list(result.uses) for result in op.results[1:])
     if is_used and (not is_lstm or count > 1 or not all(op.given_outputs) or len(op.results) != 3):
         raise Refused("primitives write the last states of an LSTM in one direction, both of them")
-    source = values.descriptor(x)
-    result = values.descriptor(op.results[0], (steps, batch, count * size))
+    source = _in_rows(values, x, shape)
+    result = _in_rows(values, op.results[0], (steps, batch, count * size))
     packed: dict[int, tuple[Operand, MemoryDescriptor]] = {
         Argument.WEIGHTS: values.packed(_weights(values, w, count, order, width), chosen=True),
         Argument.WEIGHTS_1: values.packed(_weights(values, r, count, order, size), chosen=True),
@@ -92,12 +92,12 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     if hidden is not None or cell is not None:
         for argument, value in ((Argument.SRC_1, hidden), (Argument.SRC_2, cell))[: 2 if is_lstm else 1]:
             zeros = np.zeros((1, *state), np.float32)
-            packed[argument] = values.packed(zeros) if value is None else values.operand(value, zeros.shape)
+            packed[argument] = values.packed(zeros) if value is None else _state(values, value, zeros.shape)
     states = [packed[k][1] if k in packed else None for k in (Argument.SRC_1, Argument.SRC_2)]
     weights = [packed[k][1] for k in (Argument.WEIGHTS, Argument.WEIGHTS_1)]
     offsets = packed[Argument.BIAS][1]
     last = [
-        (argument, value, values.descriptor(value, (1, *state)))
+        (argument, value, _in_rows(values, value, (1, *state)))
         for argument, value in zip((Argument.DST_1, Argument.DST_2), op.results[1:], strict=False)
         if is_used
     ]
@@ -116,6 +116,31 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     request = Request(f"{name}_forward", (INFERENCE, *arguments))
     # Without extents: no constant is broadcast to it as a post-op.
     return OpPrimitive(request, operands, result, (), more_results=tuple(last))
+
+
+def _in_rows(values: Values, value: SSAValue, shape: Sequence[int]) -> MemoryDescriptor:
+    """The descriptor of a value seen as `shape`, whose dims of one element have the strides of rows that lie dense.
+
+    Kernels of 3.2 read the lengths of rows off the strides of the batch, also of a batch of one: where that is less
+    than a row they write into other memory.
+    """
+    found = values.descriptor(value, shape)
+    said = found.blocking()
+    if said.inner_blks:
+        return found
+    strides, inner = list(said.strides), 1
+    for d in reversed(range(len(strides))):
+        strides[d] = inner if said.dims[d] == 1 else strides[d]
+        inner = strides[d] * said.dims[d]
+    return strided(values.library, said.dims, strides, values.dtype(value))
+
+
+def _state(values: Values, value: SSAValue, shape: Sequence[int]) -> tuple[Operand, MemoryDescriptor]:
+    """A state that the node is given, and its descriptor."""
+    if values.constant(value) is not None:
+        return values.operand(value, shape)
+    found = _in_rows(values, value, shape)
+    return Operand(value, found), found
 
 
 def _activation(op: nn.OpaqueOp) -> Algorithm:

@@ -15,6 +15,7 @@
     LpNormalization, LpPool, ...           powers, sums and roots (`norm_decomposition`)
     GridSample                             gathers and a weighed sum (`grid_decomposition`)
     DFT, STFT                              products and convolutions (`fourier_decomposition`)
+    MatMulNBits, Attention, ...            what ONNX Runtime's tools write (`runtime_decomposition`)
     LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
     Resize by cubic interpolation          products with constant matrices (`resize_decomposition`)
     all that ONNX defines by a function    what the function computes (`function_bodies`)
@@ -60,12 +61,14 @@ from layout_ir.backends.onednn.rewrites.norm_decomposition import (
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
+from layout_ir.backends.onednn.rewrites.runtime_decomposition import attention, embedded, product_with_bits
 from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered, scattered_elements
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp, attribute_of, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
+from layout_ir.frontends.onnx.inference import fused_operand_order
 
 _EXACT = 1 << 24
 """Up to this every integer is an f32."""
@@ -397,15 +400,14 @@ def _fused_gemm(node: OpaqueNode) -> SSAValue:
 
 
 def _fused_matmul(node: OpaqueNode) -> SSAValue:
-    """alpha * A' * B': a flag exchanges the last two dims of an operand."""
-    if node.attribute("transBatchA", 0) or node.attribute("transBatchB", 0):
-        raise Unsupported
+    """alpha * A' * B', whose operands lie with their dims in another order."""
     sides: list[SSAValue] = []
-    for number, name in enumerate(("transA", "transB")):
+    for number, name in enumerate("AB"):
         value = node.input(number)
-        rank = len(shape_of(value))
-        if node.attribute(name, 0) and rank > 1:
-            value = node.insert(PermuteOp(value, (*range(rank - 2), rank - 1, rank - 2)))
+        flags = (bool(node.attribute(f"trans{name}", 0)), bool(node.attribute(f"transBatch{name}", 0)))
+        order = fused_operand_order(len(shape_of(value)), *flags)
+        if list(order) != sorted(order):
+            value = node.insert(PermuteOp(value, order))
         sides.append(value)
     product = node.apply(nn.MatmulOp, *sides)
     alpha = node.attribute("alpha", 1.0)
@@ -556,6 +558,9 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "GRU": split_recurrent,
     "RNN": split_recurrent,
     "Resize": resized,
+    "com.microsoft::Attention": attention,
+    "com.microsoft::EmbedLayerNormalization": embedded,
+    "com.microsoft::MatMulNBits": product_with_bits,
     "com.microsoft::FusedConv": _fused_conv,
     "com.microsoft::FusedGemm": _fused_gemm,
     "com.microsoft::FusedMatMul": _fused_matmul,

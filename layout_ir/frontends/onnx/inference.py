@@ -148,7 +148,8 @@ def _is_static(type: onnx.TypeProto) -> bool:
 # --- operators of ONNX Runtime ----------------------------------------------------------------------------------
 
 StandIn = Callable[["onnx.NodeProto", Callable[[str], int]], "list[onnx.NodeProto]"]
-"""From a node and the rank of a value to standard nodes, the last of which gives the type of output 0."""
+"""From a node and the rank of a value to standard nodes, the last of which gives the type of output 0; those of other
+outputs are of nodes that write these."""
 
 
 def _stand_in_types(model: onnx.ModelProto, stand_in: StandIn) -> Types:
@@ -162,9 +163,11 @@ def _stand_in_types(model: onnx.ModelProto, stand_in: StandIn) -> Types:
     other = onnx.ModelProto()
     other.CopyFrom(model)
     del other.graph.node[:]
-    del other.graph.output[1:]
     other.graph.node.extend(stand_in(node, lambda name: ranks[name]))
     other.graph.node[-1].output[:] = node.output[:1]
+    known = {name for each in other.graph.node for name in each.output}
+    del other.graph.output[:]
+    other.graph.output.extend(value for value in model.graph.output if value.name in known)
     del other.opset_import[:]
     other.opset_import.append(onnx.helper.make_opsetid("", min(18, onnx.defs.onnx_opset_version())))
     types = dict(_inferred(other))
@@ -232,10 +235,78 @@ def _quantized_gemm(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[on
     return [product, onnx.helper.make_node("Cast", ["result"], ["real"], to=onnx.TensorProto.FLOAT)]
 
 
+def _product_with_bits(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+    """MatMulNBits: as many columns as an attribute says."""
+    return _of_columns(node, next(a.i for a in node.attribute if a.name == "N"))
+
+
+def _of_columns(node: onnx.NodeProto, count: int) -> list[onnx.NodeProto]:
+    """The rows of input 0, of so many columns."""
+    import onnx
+    import onnx.helper
+
+    shape, columns = (f"{node.output[0]}/{name}" for name in ("shape", "columns"))
+    zero = onnx.helper.make_tensor("zero", onnx.TensorProto.INT64, [1], [0])
+    return [
+        _integers(shape, [count]),
+        onnx.helper.make_node("ConstantOfShape", [shape], [columns], value=zero),
+        onnx.helper.make_node("Gather", [node.input[0], columns], ["result"], axis=-1),
+    ]
+
+
+def _integers(name: str, numbers: Sequence[int]) -> onnx.NodeProto:
+    import onnx
+    import onnx.helper
+
+    tensor = onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [len(numbers)], numbers)
+    return onnx.helper.make_node("Constant", [], [name], value=tensor)
+
+
+def _attention(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+    """Attention: as many columns as there are of the values, which are a third of those of the weights."""
+    import onnx.helper
+
+    sizes = next((list(a.ints) for a in node.attribute if a.name == "qkv_hidden_sizes"), None)
+    if sizes:
+        return _of_columns(node, sizes[-1])
+    names = [f"{node.output[0]}/{name}" for name in ("thirds", "split", "first", "third", "rows", "part")]
+    thirds, split, first, third, rows, part = names
+    return [
+        _integers(thirds, [0, 3, -1]),
+        onnx.helper.make_node("Reshape", [node.input[1], thirds], [split]),
+        _integers(first, [0]),
+        onnx.helper.make_node("Gather", [split, first], [third], axis=1),
+        _integers(rows, [0, -1]),
+        onnx.helper.make_node("Reshape", [third, rows], [part]),
+        onnx.helper.make_node("MatMul", [node.input[0], part], ["result"]),
+    ]
+
+
+def _embedded(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+    """EmbedLayerNormalization: a row per word, a count per sentence, and a row per word."""
+    import onnx
+    import onnx.helper
+
+    nodes: list[onnx.NodeProto] = []
+    words, table, outputs = node.input[0], node.input[2], [*node.output, "", ""]
+    if outputs[1]:
+        place = f"{node.output[0]}/place"
+        nodes += [
+            onnx.helper.make_node("ArgMax", [words], [place], axis=1, keepdims=0),
+            onnx.helper.make_node("Cast", [place], [outputs[1]], to=onnx.TensorProto.INT32),
+        ]
+    if outputs[2]:
+        nodes.append(onnx.helper.make_node("Gather", [table, words], [outputs[2]]))
+    return [*nodes, onnx.helper.make_node("Gather", [table, words], ["result"])]
+
+
 _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
 
 STAND_INS: dict[str, StandIn] = {
     "GlobalLpPool": _as("GlobalAveragePool", 0),  # whose inference ONNX lacks
+    "com.microsoft.Attention": _attention,
+    "com.microsoft.EmbedLayerNormalization": _embedded,
+    "com.microsoft.MatMulNBits": _product_with_bits,
     "com.microsoft.FusedConv": _as("Conv", 0, 1, attributes=_WINDOW),
     "com.microsoft.FusedGemm": _as("Gemm", 0, 1, attributes=("transA", "transB")),
     "com.microsoft.FusedMatMul": _fused_matmul,

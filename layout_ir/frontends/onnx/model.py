@@ -15,13 +15,14 @@ import numpy as np
 from layout_ir.forking import loading
 from layout_ir.frontends.onnx.functions import Call, domain_of, inlined
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
+from layout_ir.frontends.onnx.old_opsets import OLDEST_READ, OPSET, renewed
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 
 if TYPE_CHECKING:
     import onnx
 
-OLDEST_OPSET = 9
-"""Opset 9 made BatchNormalization and the constant ops what they are today; converters exist for older files."""
+OLDEST_OPSET = OPSET
+"""The oldest opset of a model that is read: those of 7 and 8 become models of this one first."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,14 @@ def load(source: Source) -> Model:
         name = model.graph.sparse_initializer[0].values.name
         raise OnnxImportError(f"initializer {quoted(name)} is sparse; only dense ones are supported")
     opsets = _opsets(model.opset_import, title)
-    if "" not in opsets:
-        raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
     for function in model.functions:
-        _opsets(function.opset_import, f"function {quoted(function.name)}")
+        _opsets(function.opset_import, f"function {quoted(function.name)}", OLDEST_OPSET)
     functions = frozenset(f"{domain_of(function.domain)}.{function.name}" for function in model.functions)
-    return Model(model, inlined(model, opsets), functions, folder)
+    calls = inlined(model, opsets)
+    # A model of other domains only, as converters of trees write them, need not say it.
+    if any("" not in call.opsets and not domain_of(call.proto.domain) for call in calls):
+        raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
+    return Model(model, calls, functions, folder)
 
 
 def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
@@ -110,10 +113,12 @@ def _read(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
         model, folder = _parse(data, title), path.parent
     _check(model, title)
     _check_names(model)
-    return model, folder, title
+    return renewed(model), folder, title
 
 
-def _opsets(imports: Iterable[onnx.OperatorSetIdProto], title: str) -> dict[str, int]:
+def _opsets(
+    imports: Iterable[onnx.OperatorSetIdProto], title: str, oldest: int = OLDEST_READ
+) -> dict[str, int]:
     """Versions of operators by domain. Raises OnnxImportError if that of the default domain is not supported."""
     import onnx.defs
 
@@ -124,10 +129,10 @@ def _opsets(imports: Iterable[onnx.OperatorSetIdProto], title: str) -> dict[str,
             raise OnnxImportError(
                 f"{title} uses opset {result[domain]} and opset {entry.version} of domain {quoted(domain)}"
             )
-    newest, opset = onnx.defs.onnx_opset_version(), result.get("", OLDEST_OPSET)
-    if not OLDEST_OPSET <= opset <= newest:
-        todo = "convert it with onnx.version_converter" if opset < OLDEST_OPSET else "update the onnx package"
-        raise OnnxImportError(f"{title} uses opset {opset}, supported are {OLDEST_OPSET} to {newest}; {todo}")
+    newest, opset = onnx.defs.onnx_opset_version(), result.get("", oldest)
+    if not oldest <= opset <= newest:
+        todo = "convert it with onnx.version_converter" if opset < oldest else "update the onnx package"
+        raise OnnxImportError(f"{title} uses opset {opset}, supported are {oldest} to {newest}; {todo}")
     return result
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
+from layout_ir.backends.reference.node_evaluation import NodeEvaluation
 
 onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the oracle")
@@ -102,3 +103,36 @@ def test_what_the_trips_of_a_loop_leave(shape: tuple[int, ...], trips: int, cond
     for ours, theirs in zip(li.run(li.from_onnx(model), [x]), session.run(None, {"x": x}), strict=True):
         assert ours.shape == theirs.shape
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def _support_vectors(classes: int) -> NodeEvaluation:
+    """An SVMClassifier whose first rows, a vector per class, are alike."""
+    pairs = classes * (classes - 1) // 2
+    node = onnx.helper.make_node(
+        "SVMClassifier",
+        ["x"],
+        ["label", "probabilities"],
+        domain="ai.onnx.ml",
+        classlabels_ints=list(range(classes)),
+        coefficients=[1.0] * classes * (classes - 1),
+        kernel_params=[1.0, 0.0, 1.0],
+        kernel_type="LINEAR",
+        prob_a=[-1.0] * pairs,
+        prob_b=[0.5] * pairs,
+        rho=[0.1] * pairs,
+        support_vectors=np.arange(2.0 * classes).tolist(),
+        vectors_per_class=[1] * classes,
+    )
+    return NodeEvaluation(node, {"ai.onnx.ml": 1})
+
+
+def test_probabilities_of_two_classes():
+    _, probabilities = _support_vectors(2)({"x": np.ones((1, 2), np.float32)})
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_negative_probabilities_of_three_classes():
+    with pytest.raises(
+        li.LayoutError, match=r"fails on SVMClassifier .*: probabilities of more than two classes"
+    ):
+        _support_vectors(3)({"x": np.ones((1, 2), np.float32)})

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
+from layout_ir.frontends.onnx.model import load
 from tests.frontends.onnx.models import (
     NO_WAKE,
     constants_of,
@@ -184,19 +185,26 @@ def test_negative_truncated_anywhere(share: float):
 
 def test_negative_opsets():
     old = model([node("Relu", "x")], X)
-    old.opset_import[0].version = 8
+    old.opset_import[0].version = 6
     with pytest.raises(
-        OnnxImportError, match=r"uses opset 8, supported are 9 to .*; convert it with onnx.version_"
+        OnnxImportError, match=r"uses opset 6, supported are 7 to .*; convert it with onnx.version_"
     ):
         from_onnx(old)
     old.opset_import[0].version = 999
     with pytest.raises(
-        OnnxImportError, match=r"uses opset 999, supported are 9 to .*; update the onnx package"
+        OnnxImportError, match=r"uses opset 999, supported are 7 to .*; update the onnx package"
     ):
         from_onnx(old)
     old.opset_import[0].domain = "elsewhere"
     with pytest.raises(OnnxImportError, match="does not say which version of the ONNX operators it uses"):
         from_onnx(old)
+
+
+def test_a_model_of_another_domain_says_nothing_of_the_operators_of_onnx():
+    source = model([helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml")], X)
+    del source.opset_import[:]
+    source.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    assert [call.proto.op_type for call in load(source).calls] == ["Scaler"]
 
 
 def test_negative_graph_without_outputs():

@@ -295,3 +295,38 @@ def test_a_product_with_flags_has_the_shape_that_onnx_runtime_gives_it(flags: di
     model.graph.value_info.append(value("c", None, None, None, None))  # pyright: ignore[reportArgumentType]
     (found,) = inferred_types(model, frozenset(("x", "w")), {}, {}, {})
     assert _shape(found["y"]) == [names[n] for n in result.shape]
+
+
+def test_nodes_for_which_several_stand_in():
+    weights = {
+        "table": np.zeros((7, 16), np.float32), "ones": np.ones(16, np.float32),
+        "qkv": np.zeros((16, 48), np.float32), "both": np.zeros((16, 40), np.float32),
+        "bits": np.zeros((6, 1, 16), np.uint8), "scales": np.ones(6, np.float32),
+    }  # fmt: skip
+
+    def own(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
+        return oh.make_node(op, inputs, outputs, domain="com.microsoft", **attributes)
+
+    nodes = [
+        own("EmbedLayerNormalization", ["x", "", "table", "table", "", "ones", "ones"], ["e", "n", "s"]),
+        own("Attention", ["e", "qkv"], ["a"], num_heads=2),
+        own("Attention", ["a", "both"], ["v"], num_heads=2, qkv_hidden_sizes=[8, 8, 24]),
+        own("MatMulNBits", ["a", "bits", "scales"], ["y"], K=16, N=6, bits=4, block_size=32),
+    ]
+    inputs = [oh.make_tensor_value_info("x", onnx.TensorProto.INT32, ["batch", "steps"])]
+    model = model_of(nodes, inputs, [UNKNOWN])
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in weights.items()
+    )
+    (found,) = inferred_types(model, frozenset(), {}, {}, {})
+    rows = ["batch", "steps"]
+    wanted = {
+        "e": [*rows, 16],
+        "n": ["batch"],
+        "s": [*rows, 16],
+        "a": [*rows, 16],
+        "v": [*rows, 24],
+        "y": [*rows, 6],
+    }
+    assert {name: _shape(found[name]) for name in wanted} == wanted
+    assert found["n"].tensor_type.elem_type == onnx.TensorProto.INT32

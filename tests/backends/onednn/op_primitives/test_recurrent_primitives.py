@@ -68,6 +68,23 @@ def test_a_recurrent_network(
     compare(made, inputs)
 
 
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_a_batch_of_one_that_lies_inside_of_the_channels(op: str):
+    gates, width = {"LSTM": 4, "GRU": 3}[op], 128
+    inputs = {"x": numbers((STEPS, width, 1))}
+    given = {
+        "w": numbers((1, gates * width, width), 1, -0.1, 0.1),
+        "r": numbers((1, gates * width, width), 2, -0.1, 0.1),
+    }
+    nodes = [
+        node("Relu", ("x",), "p"),
+        node("Transpose", ("p",), "t", perm=[0, 2, 1]),
+        node(op, ("t", "w", "r"), "z", hidden_size=width),
+        node("Neg", ("z",), "y"),
+    ]
+    compare(model(nodes, inputs, given, "y"), inputs)
+
+
 @pytest.mark.parametrize("activation", ["Relu", "Tanh"])
 def test_an_rnn_of_one_direction(activation: str):
     made, inputs = network("RNN", "forward", batch=2, states="h", activations=[activation])

@@ -190,6 +190,23 @@ def test_convolutions_and_products_with_what_onnx_runtime_fuses():
         compare(made, inputs)
 
 
+@pytest.mark.parametrize("flags", [(1, 0, 0, 1), (1, 1, 1, 0)])
+def test_a_product_of_operands_whose_first_dim_lies_behind_others(flags: tuple[int, ...]):
+    names = ("transA", "transBatchA", "transB", "transBatchB")
+    shapes = {"a": [2, 3, 4, 5], "c": [2, 3, 5, 6]}
+    for value, transposed, batch in (("a", *flags[:2]), ("c", *flags[2:])):
+        if transposed:
+            shapes[value][2:] = shapes[value][:1:-1]
+        if batch:
+            first, second, rows, columns = shapes[value]
+            shapes[value] = [rows, first, second, columns]
+    inputs = {name: numbers(shape, seed) for seed, (name, shape) in enumerate(shapes.items())}
+    product = node("FusedMatMul", ("a", "c"), "y", domain=MICROSOFT, **dict(zip(names, flags, strict=True)))
+    made = model([product], inputs, {}, "y", MICROSOFT)
+    assert not opaque_nodes(made)
+    compare(made, inputs)
+
+
 @pytest.mark.parametrize(
     "equation",
     ["bhid,bhjd->bhij", "bhij,bhjd->bihd", "ij,jk->ik", "ij,kj->ki", "bij,jk->bik", "ijk->ki", "ij->i", "ijk,ilk->ljk",
