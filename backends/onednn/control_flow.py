@@ -338,7 +338,7 @@ class _Scan(_Node):
             raise LayoutError("a Scan lacks inputs")
         states, scans = self._types[: self._states], self._types[self._states :]
         self._axes = _per_scan(op, "scan_input_axes", scanned)
-        self._backwards = _per_scan(op, "scan_input_directions", scanned)
+        self._backwards = _directions(op, "scan_input_directions", scanned)
         for (_, shape), axis in zip(scans, self._axes, strict=True):
             if not -len(shape) <= axis < len(shape):
                 raise LayoutError(f"a Scan goes over axis {axis} of a tensor with {len(shape)} dims")
@@ -358,7 +358,7 @@ class _Scan(_Node):
                 raise LayoutError(f"state {number} of a Scan changes its type")
         made = self._results - self._states
         self._out_axes = _per_scan(op, "scan_output_axes", made)
-        self._out_backwards = _per_scan(op, "scan_output_directions", made)
+        self._out_backwards = _directions(op, "scan_output_directions", made)
 
     def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
         """Runs the body on each row."""
@@ -380,9 +380,9 @@ class _Scan(_Node):
                     f"a Scan runs {self._trips} times, and the type of its result has {len(scan)} rows"
                 )
         self._check_rows(self._runner.plan, self._states, stacked)
-        given = [Rows(array, bool(way)) for array, way in zip(scanned, self._backwards, strict=True)]
+        given = [Rows(array, way) for array, way in zip(scanned, self._backwards, strict=True)]
         made = [
-            None if scan is None else Rows(scan, bool(way))
+            None if scan is None else Rows(scan, way)
             for scan, way in zip(stacked, self._out_backwards, strict=True)
         ]
         run = self._by_machine_code if self._repeated.is_possible else self._by_trip
@@ -468,6 +468,14 @@ def _per_scan(op: nn.OpaqueOp, name: str, count: int) -> tuple[int, ...]:
     if len(found) != count:
         raise LayoutError(f"{name} = {list(found)} of a Scan has {len(found)} entries, expected {count}")
     return tuple(map(int, found))
+
+
+def _directions(op: nn.OpaqueOp, name: str, count: int) -> tuple[bool, ...]:
+    """Whether rows go from the last on, per scan input or output. Raises LayoutError for what is neither 0 nor 1."""
+    found = _per_scan(op, name, count)
+    if not {0, 1}.issuperset(found):
+        raise LayoutError(f"{name} = {list(found)} of a Scan, expected 0 for forwards or 1 for backwards")
+    return tuple(map(bool, found))
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -139,8 +139,9 @@ class TripDriver:
         self._code = Code(_source, host(), ["trips"], key=f"trip driver 1 {host().triple}")
         function = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p)
         self._call = function(self._code.address("trips"))
-        steps = step_driver()
-        self._functions = steps.walk_at, steps.lend_at, cast(memmove, c_void_p).value
+        # Kept: of threads that ask for it first at the same time each makes one, and the cache keeps the last.
+        self._steps = step_driver()
+        self._functions = self._steps.walk_at, self._steps.lend_at, cast(memmove, c_void_p).value
 
     def __call__(self, block: int, begin: int, end: int) -> int:
         """How many trips there were from trip 0 on, or what `failed_record` takes."""

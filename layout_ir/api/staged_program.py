@@ -28,7 +28,7 @@ from layout_ir.backends.onednn.plan_steps import RunnablePlan
 from layout_ir.backends.reference.node_evaluation import NodeEvaluation
 from layout_ir.elements.element_types import ELEMENT_TYPES
 from layout_ir.elements.numpy_types import Array
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, printable
 from layout_ir.forking import fork_safe, loading
 
 if TYPE_CHECKING:
@@ -321,10 +321,16 @@ _STRING = 8
 
 
 def _texts(tensor: onnx.TensorProto) -> Array:
-    """The texts of a tensor."""
+    """The texts of a tensor. Raises LayoutError where they do not fill its shape."""
     import onnx.numpy_helper
 
-    return onnx.numpy_helper.to_array(tensor)
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except ValueError as error:
+        raise LayoutError(
+            f"initializer '{printable(tensor.name)}' has {len(tensor.string_data)} texts, which its shape "
+            f"{list(tensor.dims)} does not take"
+        ) from error
 
 
 def _is_tensor(value: Any) -> bool:

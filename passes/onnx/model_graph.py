@@ -426,12 +426,13 @@ def _shape_of(type: onnx.TypeProto) -> Shape | None:
     tensor = type.tensor_type  # an empty one where it is no tensor
     if not tensor.HasField("shape"):
         return None
-    return tuple([dim.dim_value or _extent(dim) for dim in tensor.shape.dim])
+    return tuple([_extent(dim) for dim in tensor.shape.dim])
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
+    """An extent; one below 0, which some exporters write for any, is not known."""
     if dim.HasField("dim_value"):
-        return dim.dim_value
+        return dim.dim_value if dim.dim_value >= 0 else None
     return dim.dim_param or None
 
 
@@ -560,7 +561,9 @@ def transpose_perm(node: Node) -> Order | None:
     if not node.inputs[0] or not node.outputs[0]:
         return None
     shape = node.shape(0)
-    perm = node.perm or (None if shape is None else tuple(reversed(range(len(shape)))))
+    perm = node.perm
+    if perm is None and shape is not None:
+        perm = tuple(reversed(range(len(shape))))
     if perm is None or not _is_permutation(perm) or (shape is not None and len(shape) != len(perm)):
         return None
     return perm

@@ -141,3 +141,14 @@ def test_negative_an_input_of_another_type_is_an_error():
         executable({"x": x.astype(np.float64)})
     with pytest.raises(LayoutError, match="missing"):
         executable({})
+
+
+def test_negative_texts_that_do_not_fill_their_shape_are_refused():
+    texts = onnx.helper.make_tensor("texts", onnx.TensorProto.STRING, [1], [b"a"])
+    texts.dims[0] = 3
+    made = model([node("Identity", "texts", "y")], {}, ["y"], {})
+    made.graph.initializer.append(texts)
+    with pytest.raises(
+        LayoutError, match=r"initializer 'texts' has 1 texts, which its shape \[3\] does not take"
+    ):
+        li.compile(made)

@@ -9,9 +9,10 @@ the shape of a value keeps it to the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.loop_counts import iterations
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
@@ -34,6 +35,8 @@ def output_types(node: Node, captures: Mapping[str, Value], opsets: Mapping[str,
     import onnx
     import onnx.helper
 
+    if node.op_type == "Loop" and not node.domain:
+        _check_loop_inputs(node)
     model = _model_of(node, captures, opsets)
     types = _inferred(model)
     title = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
@@ -66,6 +69,20 @@ def _model_of(node: Node, captures: Mapping[str, Value], opsets: Mapping[str, in
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.proto.output if name)
     imports = [onnx.helper.make_opsetid(*entry) for entry in opsets.items()]
     return onnx.helper.make_model(graph, opset_imports=imports)
+
+
+def _check_loop_inputs(node: Node) -> None:
+    """Raises OnnxImportError where the trip count or the condition of a Loop is no single number of its type: shape
+    inference lets such pass."""
+    wanted = (("trip count", "int64"), ("condition", "bool"))
+    for (what, dtype), name, value in zip(wanted, node.proto.input, node.given, strict=False):
+        if value is None:
+            continue
+        found, shape = dtype_of(value).name, shape_of(value)
+        if (found, prod(shape)) != (dtype, 1):
+            raise OnnxImportError(
+                f"its {what} {quoted(name)} is {found} of shape {list(shape)}, expected {dtype} of one element"
+            )
 
 
 def _inferred(model: onnx.ModelProto) -> Types:

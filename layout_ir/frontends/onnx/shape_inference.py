@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 
 if TYPE_CHECKING:
@@ -20,8 +21,10 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
     """A copy of `model` with the types of all values that inference finds.
 
     Raises what ONNX raises for types that contradict each other, and with `strict` for nodes that do not fit their
-    operators: InferenceError, ValueError or RuntimeError.
+    operators: InferenceError, ValueError or RuntimeError. And OnnxImportError where functions of the model are not in
+    order: one that calls itself, or two of one name.
     """
+    import onnx.checker
     import onnx.shape_inference
 
     # One look at the operator of each node, of which a model may have many.
@@ -32,7 +35,10 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         model.CopyFrom(given)
         for node in filter(_lacks_default, _nodes(model.graph)):
             node.CopyFrom(with_defaults(node))
-    return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+    try:
+        return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+    except onnx.checker.ValidationError as error:
+        raise OnnxImportError(f"the model is not valid: {error}") from error
 
 
 def with_defaults(node: onnx.NodeProto) -> onnx.NodeProto:

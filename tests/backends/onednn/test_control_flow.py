@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import layout_ir as li
 from layout_ir.backends.onednn.plan_steps import ControlStep
+from layout_ir.errors import LayoutError
 from tests.backends.onednn.small_programs import needs_library, numbers
 
 pytestmark = needs_library
@@ -253,6 +254,15 @@ def test_a_scan_goes_over_any_axis_in_both_directions(axis: int, backwards: int)
     rows = np.moveaxis(np.zeros((5, 3, 4), np.float32), 0, -1 if axis else 0)
     inputs = {"s0": row, "x": np.ascontiguousarray(scanned), "k": np.array(0.5, np.float32)}
     compare(model([node], inputs, [value("y", row), value("rows", rows)]), inputs)
+
+
+def test_negative_a_scan_in_a_direction_that_is_none_is_refused():
+    row = numbers((4,))
+    inner = body([helper.make_node("Neg", ["row"], ["out"])], [value("row", row)], [value("out", row)])
+    node = helper.make_node("Scan", ["x"], ["y"], body=inner, num_scan_inputs=1, scan_input_directions=[5])
+    x = numbers((3, 4))
+    with pytest.raises(LayoutError, match="input_direction"):
+        li.compile(model([node], {"x": x}, [value("y", x)]))({"x": x})
 
 
 def test_negative_an_executable_with_subgraphs_is_not_saved(tmp_path: Any):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 import layout_ir as li
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.loop_counts import iterations, passed_on, source_of
 from tests.frontends.onnx.models import node
 from tests.frontends.onnx.onnxruntime_oracle import session_results
@@ -142,3 +146,29 @@ def test_negative_copies_in_a_circle_and_without_operands_are_no_source():
     body.node.add(op_type="Identity")
     assert source_of("on", passed_on(body)) in ("on", "there")
     assert source_of("row", passed_on(body)) == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        (
+            "trips",
+            np.array([2, 3]),
+            r"trip count 'trips' is int64 of shape \[2\], expected int64 of one element",
+        ),
+        ("trips", np.array(2.5, np.float32), r"trip count 'trips' is float32 of shape \[\], expected int64"),
+        (
+            "going",
+            np.zeros(0, bool),
+            r"condition 'going' is bool of shape \[0\], expected bool of one element",
+        ),
+    ],
+)
+def test_negative_a_trip_count_and_a_condition_are_single_numbers(
+    name: str, array: NDArray[Any], message: str
+):
+    model = _model([node("Identity", "going", "on")], trips=7)
+    [weight] = [tensor for tensor in model.graph.initializer if tensor.name == name]
+    weight.CopyFrom(onnx.numpy_helper.from_array(array, name))
+    with pytest.raises(OnnxImportError, match=message):
+        li.from_onnx(model)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import onnx.helper as oh
 import pytest
@@ -73,3 +75,26 @@ def test_shapes_of_inputs():
     graph.input.append(oh.make_tensor_sequence_value_info("s", FLOAT, None))
     with pytest.raises(LayoutError, match="'s', which is no tensor"):
         check_shapes(graph, {"s": (1,)})
+
+
+@pytest.mark.parametrize("perm", [{"type": 7}, {"type": 3, "s": b"turn"}], ids=["none", "a text"])
+def test_negative_a_transpose_whose_perm_does_not_fit_stays(perm: dict[str, Any]):
+    nodes = [transpose("x", "t", 1, 0), _relu("t", "r"), transpose("r", "y", 1, 0)]
+    nodes[0].attribute[0].CopyFrom(onnx.AttributeProto(name="perm", **perm))
+    assert nodes[0] in li.optimize_onnx(model_of(nodes, [X], [Y])).model.graph.node
+
+
+def test_an_extent_below_0_is_not_known():
+    nodes = [transpose("x", "t", 1, 0), _relu("t", "r"), transpose("r", "y", 1, 0)]
+    optimized = li.optimize_onnx(model_of(nodes, [value("x", -3, 3)], [value("y", "N", 3)]))
+    assert [node.op_type for node in optimized.model.graph.node] == ["Relu"]
+
+
+def test_negative_functions_that_call_themselves_stay():
+    function = oh.make_function(
+        "my", "F", ["p"], ["q"], [oh.make_node("F", ["p"], ["q"], domain="my")], [oh.make_opsetid("my", 1)]
+    )
+    model = model_of([oh.make_node("F", ["x"], ["y"], domain="my")], [X], [Y])
+    model.opset_import.append(oh.make_opsetid("my", 1))
+    model.functions.append(function)
+    assert li.optimize_onnx(model).model.functions == [function]
