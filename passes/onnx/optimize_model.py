@@ -455,8 +455,7 @@ class _Task:
     def _current_graph(self) -> Graph:
         """The graph of the model as it is now, which is looked at once."""
         if self.current is None:
-            if self.written is None or self.written[0].open_extents():
-                # Shape inference may find more extents now than it did.
+            if self.written is None or not self._has_known_types(*self.written[:2]):
                 graphs = _graphs(
                     self.model, self.folder, self.shapes, self.pending, self.types, self.integers
                 )
@@ -467,6 +466,14 @@ class _Task:
             self.graphs += graphs
             self.current = graphs[0]
         return self.current
+
+    def _has_known_types(self, plan: Plan, rewriter: GraphRewriter) -> bool:
+        """Whether shape inference would find nothing in the graph that was written which is not known already."""
+        if not plan.open_extents():
+            return True
+        # Where it had to make up extents, or there are new values, it may find more now.
+        made = {name for node in self.model.graph.node for name in node.output if name}
+        return not plan.graph.extents_of_its_own() and made <= rewriter.places.keys()
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
         return self._transposed(node for graph in graphs for node in graph.nodes)
