@@ -334,14 +334,11 @@ def test_a_model_without_transposes_is_not_looked_at_further(monkeypatch: pytest
 
 def test_negative_transposes_in_a_subgraph_alone_are_seen():
     pair = [transpose("x", "a", 0, 2, 3, 1), transpose("a", "t", 0, 3, 1, 2)]
-    branches = {
-        "then_branch": oh.make_graph(pair, "then", [], [value("t", *X)]),
-        "else_branch": oh.make_graph([oh.make_node("Neg", ["x"], ["e"])], "else", [], [value("e", *X)]),
-    }
+    then_branch = oh.make_graph(pair, "then", [], [value("t", *X)])
+    else_branch = oh.make_graph([oh.make_node("Neg", ["x"], ["e"])], "else", [], [value("e", *X)])
+    node = oh.make_node("If", ["c"], ["y"], then_branch=then_branch, else_branch=else_branch)
     inputs = [value("x", *X), value("c", dtype=onnx.TensorProto.BOOL)]
-    result = li.optimize_onnx(
-        model_of([oh.make_node("If", ["c"], ["y"], **branches)], inputs, [value("y", *X)])
-    )
+    result = li.optimize_onnx(model_of([node], inputs, [value("y", *X)]))
     assert (result.before.count, result.after.count) == (2, 0)
 
 
