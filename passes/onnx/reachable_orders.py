@@ -137,16 +137,16 @@ class _Candidates(dict[str, OrderSet]):
 
     def __init__(self, values: Values):
         super().__init__({"": values.sets.none})
-        self._values = values
+        # Not the values themselves, which would wait for the garbage collector then.
+        self._members, self._orders, self._sets = values.members, values.orders, values.sets
 
     def __missing__(self, name: str) -> OrderSet:
-        values = self._values
-        root, own, is_root = values.members[name]
-        known = values.orders.get(root)
+        root, own, is_root = self._members[name]
+        known = self._orders.get(root)
         if known is None:
-            known = values.sets.single(own)
+            known = self._sets.single(own)
         elif not is_root:
-            known = values.sets.turned(known, own)
+            known = self._sets.turned(known, own)
         self[name] = known
         return known
 
