@@ -528,11 +528,10 @@ def _stars(cost: Table, wanted: NDArray[np.int64], most: int) -> Table:
     root."""
     n, formats = cost.shape
     members = _members(wanted.shape[1], most)
-    place: NDArray[np.int64] = np.arange(n)[:, None]
-    whole = cost[place, wanted] @ members.T.astype(np.int64)
+    whole = cost[np.arange(n)[:, None], wanted] @ members.T.astype(np.int64)
     # Nobody has to bring the root into its own format.
     own = np.zeros((n, formats, len(members)), np.int64)
-    own[place, wanted] = members.T
+    own[np.arange(n)[:, None], wanted] = members.T
     return np.minimum(whole[:, :, None] - own.transpose(0, 2, 1) * cost[:, None], FORBIDDEN)
 
 
