@@ -27,6 +27,7 @@ from layout_ir.errors import LayoutError, public
 from layout_ir.selection.conflict import conflict_text, conflicting_uses
 from layout_ir.selection.named_solution import NamedSolution
 from layout_ir.selection.numbering import NamedOp, Numbering, Option
+from layout_ir.selection.shared_sets import SharedSets
 from layout_ir.selection.solver.certificate import certify
 from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
@@ -271,7 +272,8 @@ class NamedProblem:
 
     def _numbering(self) -> Numbering:
         ops = tuple(self._ops.values())
-        formats: dict[Hashable, dict[Hashable, None]] = {value: {} for value in self._makers}
+        sets: SharedSets[Hashable] = SharedSets()
+        formats = dict.fromkeys(self._makers, sets.none)
         columns: dict[int, _Columns] = {}
         for op in ops:
             for value in op.operands:
@@ -281,16 +283,18 @@ class NamedProblem:
                     )
             own = columns.get(id(op.options))
             if own is None:
-                own = columns[id(op.options)] = _columns(op)
+                own = columns[id(op.options)] = _columns(op, sets)
             for k, asked in own[0]:
-                formats[op.operands[k]].update(asked)
+                value = op.operands[k]
+                formats[value] = sets.union(formats[value], asked)
             for value, made in zip(op.results, own[1], strict=True):
-                formats[value].update(made)
+                formats[value] = sets.union(formats[value], made)
         for value, (more, _, _) in self._stated.items():
             if value not in formats:
                 raise LayoutError(f"value {value!r} was added, and no op makes it")
-            formats[value].update(dict.fromkeys(more))
-        own = tuple([tuple(given) for given in formats.values()])
+            formats[value] = sets.union(formats[value], sets.of(more))
+        listed = {id(given): tuple(given) for given in formats.values()}
+        own = tuple([listed[id(given)] for given in formats.values()])
         weights = tuple([self._stated[value][1] if value in self._stated else 1 for value in formats])
         return Numbering(
             ops, tuple(formats), weights, own, 1 if self._resolution is None else self._resolution
@@ -299,11 +303,12 @@ class NamedProblem:
     def _problem(self, numbering: Numbering, lazy: bool) -> Problem:
         place = {value: v for v, value in enumerate(numbering.values)}
         # Values in the same formats, and ops with the same options on such values, have one numbering.
-        kinds: dict[tuple[Hashable, ...], int] = {}
-        kind_of = [kinds.setdefault(own, len(kinds)) for own in numbering.formats]
-        number = [{fmt: f for f, fmt in enumerate(own)} for own in kinds]
-        made: list[set[int]] = [set() for _ in numbering.values]
-        taken: list[set[int]] = [set() for _ in numbering.values]
+        kinds = {id(own): own for own in numbering.formats}
+        number_of = {kind: {fmt: f for f, fmt in enumerate(own)} for kind, own in kinds.items()}
+        kind_of = list(map(id, numbering.formats))
+        made = [0] * len(kind_of)
+        """Per value, the bits of the formats in which it is made."""
+        taken = [0] * len(kind_of)
         ops: list[OpNode] = []
         numbered: dict[tuple[int, ...], _Numbered] = {}
         # Of ops of different options, many have the same choices in numbers: one object stands for all of these.
@@ -315,10 +320,10 @@ class NamedProblem:
                 used = taken_by[id(op.options)] = op.taken
             operands = tuple([place[op.operands[k]] for k in used])
             results = tuple([place[value] for value in op.results])
-            key = (id(op.options), *[kind_of[v] for v in operands], *[kind_of[v] for v in results])
+            key = (id(op.options), *[kind_of[v] for v in (*operands, *results)])
             own = numbered.get(key)
             if own is None:
-                sides = [number[kind_of[v]] for v in operands], [number[kind_of[v]] for v in results]
+                sides = [number_of[kind_of[v]] for v in operands], [number_of[kind_of[v]] for v in results]
                 rows = _numbered(op, used, *sides)
                 own = equal.get(rows)
                 if own is None:
@@ -333,7 +338,7 @@ class NamedProblem:
         known: dict[tuple[Hashable, ...], ValueNode] = {}
         values: list[ValueNode] = []
         for value, v in place.items():
-            kind = self._kind(value), kind_of[v], frozenset(made[v]), frozenset(taken[v])
+            kind = self._kind(value), kind_of[v], made[v], taken[v]
             node = known.get(kind)
             if node is None:
                 matrix = self._reorder_costs(value, numbering.formats[v], made[v], taken[v], lazy)
@@ -344,16 +349,15 @@ class NamedProblem:
         return keep_forbidden(Problem(tuple(ops), tuple(values)))
 
     def _reorder_costs(
-        self, value: Hashable, formats: Sequence[Hashable], made: set[int], taken: set[int], lazy: bool
+        self, value: Hashable, formats: Sequence[Hashable], made: int, taken: int, lazy: bool
     ) -> Matrix:
-        """What reorders of a value cost, which is made and taken in these formats.
+        """What reorders of a value cost, which is made and taken in the formats of these bits.
 
         Those that lead nowhere are not asked for and count as nothing: to the only format that the value is made in,
         and from the only one that it is taken in.
         """
         known = self._asked.setdefault(self._kind(value), {})
-        only_made = next(iter(made)) if len(made) == 1 else None
-        only_taken = next(iter(taken)) if len(taken) == 1 else None
+        only_made, only_taken = _only(made), _only(taken)
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
             if only_taken == f:
@@ -445,11 +449,11 @@ class NamedProblem:
 
 
 class _Numbered(NamedTuple):
-    """The choices of an op, and the numbers of the formats in which it takes operands and makes results."""
+    """The choices of an op, and the bits of the formats in which it takes operands and makes results."""
 
     choices: tuple[Choice, ...]
-    taken: list[set[int]]
-    made: list[set[int]]
+    taken: list[int]
+    made: list[int]
 
 
 _Row = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -476,19 +480,28 @@ def _choices(rows: tuple[_Row, ...]) -> _Numbered:
     """The choices of all ops whose options are these in numbers."""
     return _Numbered(
         tuple([Choice(*row) for row in rows]),
-        [set(column) for column in zip(*[ins for ins, _, _ in rows], strict=True)],
-        [set(column) for column in zip(*[outs for _, outs, _ in rows], strict=True)],
+        [_bits(column) for column in zip(*[ins for ins, _, _ in rows], strict=True)],
+        [_bits(column) for column in zip(*[outs for _, outs, _ in rows], strict=True)],
     )
 
 
-_Columns = tuple[list[tuple[int, dict[Hashable, None]]], list[dict[Hashable, None]]]
+def _bits(numbers: Iterable[int]) -> int:
+    return sum([1 << number for number in set(numbers)])
 
 
-def _columns(op: NamedOp) -> _Columns:
+def _only(bits: int) -> int | None:
+    """The number of the only bit that is set; None where there are more, or none."""
+    return bits.bit_length() - 1 if bits and not bits & (bits - 1) else None
+
+
+_Columns = tuple[list[tuple[int, Mapping[Hashable, None]]], list[Mapping[Hashable, None]]]
+
+
+def _columns(op: NamedOp, sets: SharedSets[Hashable]) -> _Columns:
     """The formats in which an op takes operands, by their numbers, and makes results."""
     return (
-        [(k, dict.fromkeys([option.ins[k] for option in op.options])) for k in op.taken],
-        [dict.fromkeys([option.outs[k] for option in op.options]) for k in range(len(op.results))],
+        [(k, sets.of(tuple([option.ins[k] for option in op.options]))) for k in op.taken],
+        [sets.of(tuple([option.outs[k] for option in op.options])) for k in range(len(op.results))],
     )
 
 

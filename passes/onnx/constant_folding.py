@@ -35,7 +35,7 @@ _ON_EXTENTS = ("Cast", "Concat", "Gather", "Identity", "Slice", "Squeeze", "Unsq
 
 def fold_constant_transposes(graph: Graph) -> None:
     """Makes constants of the Transposes of `graph` that constants decide, and drops what only led to them."""
-    if not any(_is_candidate(node, graph) for node in graph.nodes):
+    if not _may_fold(graph):
         return
     evaluation = _Evaluation(graph)
     evaluation.decide_all(graph.nodes)
@@ -48,6 +48,30 @@ def fold_constant_transposes(graph: Graph) -> None:
                 found[name] = array
     if found:
         graph.make_constant(found)
+
+
+def _may_fold(graph: Graph) -> bool:
+    """Whether constants and shapes may decide what some Transpose takes."""
+    if not any(_is_candidate(node, graph) for node in graph.nodes):
+        return False
+    if all(node.op_type != "Shape" for node in graph.nodes):
+        return True
+    # To follow extents takes long, and mostly leads to no Transpose.
+    possible = {"", *graph.constants}
+    for node in graph.nodes:
+        if node.op_type == "Shape" or possible.issuperset(node.inputs):
+            if _is_candidate(node, graph):
+                return True
+            possible.update(node.outputs)
+        elif (node.op_type == "Split" or node.op_type in _ON_EXTENTS) and _is_list(node):
+            possible.update(node.outputs)  # of a list of extents, parts may be known
+    return False
+
+
+def _is_list(node: Node) -> bool:
+    """Whether the result of a node may be a list, or a single element."""
+    shape = node.result_shape()
+    return shape is None or len(shape) < 2
 
 
 def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _BY_ELEMENT = frozenset((*ELEMENTWISE, "DequantizeLinear", "QuantizeLinear"))
 _VIEWS = frozenset((*VIEWS, "DepthToSpace", "SpaceToDepth"))
+_CUTS = frozenset(("DepthToSpace", "Reshape", "SpaceToDepth"))
 
 
 def may_dilate(proto: onnx.GraphProto) -> bool:
@@ -41,7 +42,7 @@ def may_dilate(proto: onnx.GraphProto) -> bool:
     shapes."""
     cut: set[str] = set()
     for node in proto.node:
-        if node.op_type in ("DepthToSpace", "Reshape", "SpaceToDepth"):
+        if node.op_type in _CUTS:
             cut.update(node.output)
         elif cut.isdisjoint(node.input[:1]):
             continue
@@ -190,9 +191,11 @@ def _convolution(graph: Graph, node: Node) -> _Convolution | None:
         return None
     if node.text("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return None
-    front, behind = _in_front(graph, node), _behind(graph, node)
-    kinds = [{each.op_type for each in chain} for chain in (front, behind)]
-    if not all(kind & {"Reshape", "DepthToSpace", "SpaceToDepth"} and kind & _VIEWS for kind in kinds):
+    front = _in_front(graph, node)
+    if not _cuts(front):
+        return None
+    behind = _behind(graph, node)
+    if not _cuts(behind):
         return None
     views = [each for each in front if each.op_type in _VIEWS]
     source = Digits(cast("tuple[int, ...]", views[0].shape(0)))
@@ -218,6 +221,11 @@ def _convolution(graph: Graph, node: Node) -> _Convolution | None:
     rest = [d for d in batch if all(d not in digits for digits in fine.values())]
     result = _result(source, fine, rest, cast("tuple[int, ...]", shapes[1]), behind)
     return None if result is None else _Convolution(graph, node, front, behind, source, fine, rest, result)
+
+
+def _cuts(chain: Sequence[Node]) -> bool:
+    """Whether nodes change the shape of a value."""
+    return any(node.op_type in _CUTS for node in chain)
 
 
 def _result(
@@ -258,13 +266,9 @@ def _behind(graph: Graph, node: Node) -> list[Node]:
     """The views behind a node, and between them nodes by element: those whose operand nobody else reads."""
     found: list[Node] = []
     results = {value.name for value in graph.proto.output}
-    users: dict[str, list[Node]] = {}
-    for user in graph.nodes_of_model:
-        for name in (*user.inputs, *user.captures):
-            users.setdefault(name, []).append(user)
     name = node.outputs[0]
     while name not in results:
-        takers = [user for user in users.get(name, ()) if not _is_known_shape(user)]
+        takers = [user for user in graph.users.get(name, ()) if not _is_known_shape(user)]
         if len(takers) != 1 or takers[0].inputs[0] != name or not _is_link(graph, takers[0]):
             break
         found.append(takers[0])

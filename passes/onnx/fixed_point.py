@@ -27,7 +27,7 @@ above what the optimum has of it by less than the divisor, that is less than the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from math import gcd
 
 from layout_ir.passes.onnx.consumers import KIBIBYTE, SMALL_NODE
@@ -35,11 +35,12 @@ from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
 from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
 from layout_ir.passes.onnx.order_selection import Demand, costs_alike, option_cost
-from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity, transposition, without_units
+from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity, without_units
 from layout_ir.passes.onnx.reachable_orders import (
     GivenOrders,
     NodeChoices,
     OfferedOptions,
+    OrderSet,
     ReachableOrders,
 )
 
@@ -57,10 +58,10 @@ def is_fixed_point(plan: Plan, rewriter: GraphRewriter, cost: int, now: Reachabl
     """
     if not _is_whole(plan, now.values.graph):
         return False
-    rest = plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost)
-    if rest < _divisor(plan) and _Embedding(plan, rewriter, now, exact=False).holds():
+    if _Embedding(plan, rewriter, now, exact=True).holds():
         return True
-    return _Embedding(plan, rewriter, now, exact=True).holds()
+    rest = plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost)
+    return rest < _divisor(plan) and _Embedding(plan, rewriter, now, exact=False).holds()
 
 
 def _is_whole(plan: Plan, graph: Graph) -> bool:
@@ -81,11 +82,11 @@ def orders_before(plan: Plan, rewriter: GraphRewriter, graph: Graph) -> GivenOrd
         return None
     values, consumer = plan.values, plan.problem.consumer
     orders, members, places = values.orders, values.members, rewriter.places
-    given: dict[str, Collection[Order]] = {}
+    given: dict[str, OrderSet] = {}
     for name, (root, own) in places.items():
         known = orders.get(root)
         if known is not None:
-            given[name] = known if is_identity(own) else [transposition(own, order) for order in known]
+            given[name] = known if is_identity(own) else values.sets.turned(known, own)
     before = {id(choices.node): choices for choices in plan.problem.reached.choices.values()}
     same: dict[int, NodeChoices] = {}
     for node in graph.nodes_of_model:
@@ -157,7 +158,7 @@ class _Embedding:
             if not all(name in self.constants for name in choices.node.outputs)
         )
 
-    def _has_orders(self, root: str, orders: Collection[Order]) -> bool:
+    def _has_orders(self, root: str, orders: OrderSet) -> bool:
         """Whether a value had these orders, and to move it cost what it costs now."""
         is_constant = root in self.constants
         if is_constant and not self.exact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from layout_ir.passes.onnx.model_graph import Node
 
@@ -22,12 +22,17 @@ class GraphOutput:
         self._lists: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
         self._packed: dict[tuple[object, ...], str] = {}
 
-    def add(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+    def add(
+        self, op_type: str, inputs: Sequence[str], output: str, domain: str | None = None, **attributes: Any
+    ) -> str:
         """Adds a node with one output, of ONNX's own domain unless `domain` names another; returns the output."""
-        import onnx.helper
+        import onnx
 
         name = self.fresh(f"{op_type}_{output}")
-        self.nodes.append(onnx.helper.make_node(op_type, list(inputs), [output], name, **attributes))
+        proto = onnx.NodeProto(op_type=op_type, input=inputs, output=[output], name=name, domain=domain)
+        given = [_attribute(*each) for each in sorted(attributes.items()) if each[1] is not None]
+        proto.attribute.extend(given)
+        self.nodes.append(proto)
         return output
 
     def add_view(self, op_type: str, source: str, output: str, axes: Sequence[int], opset: int) -> str:
@@ -122,11 +127,19 @@ class NodeWriter:
 
 def set_attribute(proto: onnx.NodeProto, name: str, value: Any) -> None:
     """Gives the node this attribute instead of the one of that name."""
-    import onnx.helper
-
     kept = [attribute for attribute in proto.attribute if attribute.name != name]
     del proto.attribute[:]
-    proto.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
+    proto.attribute.extend([*kept, _attribute(name, value)])
+
+
+def _attribute(name: str, value: Any) -> onnx.AttributeProto:
+    """An attribute; what the package looks at in each element is known of a list of integers."""
+    import onnx
+    import onnx.helper
+
+    if isinstance(value, list) and value and set(map(type, cast("list[Any]", value))) == {int}:
+        return onnx.AttributeProto(name=name, type=onnx.AttributeProto.INTS, ints=cast("list[int]", value))
+    return onnx.helper.make_attribute(name, value)
 
 
 def set_input(proto: onnx.NodeProto, number: int, name: str) -> None:

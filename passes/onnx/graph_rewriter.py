@@ -448,9 +448,9 @@ class GraphRewriter:
             for name, order in zip(node.outputs, option.outs, strict=True)
         ]
         model = self.plan.models.get(id(node))
-        is_plain = option[:2] == node.plain_orders or all(map(is_identity, (*option.ins, *option.outs)))
+        is_plain = all(map(is_identity, option.ins)) and all(map(is_identity, option.outs))
         is_changed = model is not None and not is_plain
-        is_renamed = (*inputs, *outputs) != (*node.inputs, *node.outputs)
+        is_renamed = tuple(inputs) != node.inputs or tuple(outputs) != node.outputs
         if not is_changed and not is_renamed and not self.plan.has_blocks:
             self.out.nodes.append(node.proto)
             if is_plain:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property, lru_cache, partial
 from math import prod
 from pathlib import Path
@@ -156,19 +157,37 @@ class Graph:
         """The nodes in order, without those that constants and merged views replace."""
         return list(self.nodes_of_model)
 
+    def unfolded(self) -> Graph:
+        """The graph as the model has it, with the types that are known by now."""
+        found = copy(self)
+        found.constants = {name: tensor for name, tensor in self.constants.items() if name not in self.folded}
+        found.folded = {}
+        for name in ("nodes", "makers", "uses"):
+            found.__dict__.pop(name, None)
+        return found
+
     def release(self) -> None:
         """Lets go of the nodes, after which nobody may ask for them.
 
         They refer to the graph, and the graph to them: without this they wait for the garbage collector, which has to
         look at all of them for it.
         """
-        for name in ("nodes", "nodes_of_model", "makers"):
+        for name in ("nodes", "nodes_of_model", "makers", "users"):
             self.__dict__.pop(name, None)
 
     @cached_property
     def makers(self) -> dict[str, Node]:
         """By name of a value, the node that makes it, once no more nodes are replaced."""
         return {name: node for node in self.nodes for name in node.outputs if name}
+
+    @cached_property
+    def users(self) -> dict[str, list[Node]]:
+        """By name of a value, the nodes that use it, as the model has them."""
+        users: dict[str, list[Node]] = {}
+        for node in self.nodes_of_model:
+            for name in (*node.inputs, *node.captures):
+                users.setdefault(name, []).append(node)
+        return users
 
     @cached_property
     def uses(self) -> Counter[str]:
@@ -261,12 +280,12 @@ class Graph:
         known: list[str] = []
         for name, result in zip(node.outputs, results, strict=True):
             if name and result is not None:
-                type, shape = result
-                before = self.shape(name)
+                type, found_shape = result
+                before, shape = self.shape(name), found_shape
                 if shape is not None and before is not None:
                     shape = _more_known(before, shape)
                 if shape is not None and shape != before:
-                    self.types[name] = _of_shape(type, shape)
+                    self.types[name] = type if shape == found_shape else _of_shape(type, shape)
                     self._shapes[name] = shape
                     self._elements.pop(name, None)
                     self._nbytes.clear()
@@ -332,10 +351,7 @@ class Graph:
         """
         if all(node.op_type != "QuantizeLinear" for node in self.nodes_of_model):
             return frozenset()
-        users: dict[str, list[Node]] = {}
-        for node in self.nodes_of_model:
-            for name in (*node.inputs, *node.captures):
-                users.setdefault(name, []).append(node)
+        users = self.users
         results = {value.name for value in self.proto.output}
         found: set[str] = set()
         for maker in self.nodes_of_model:
@@ -451,8 +467,6 @@ def _more_known(before: Shape, found: Shape) -> Shape:
 
 def _of_shape(given: onnx.TypeProto, shape: Shape) -> onnx.TypeProto:
     """The type with extents of which more is known."""
-    if _shape_of(given) == shape:
-        return given
     made = type(given)()
     made.CopyFrom(given)
     for dim, extent in zip(made.tensor_type.shape.dim, shape, strict=True):

@@ -114,6 +114,8 @@ class OptimizedModel:
     """The results of the Transposes that the model had, by name; those in the bodies of functions are not known."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     """Which value of the model that came in a tensor is, and in which order, () for its own; others are themselves."""
+    has_subgraphs: bool = True
+    """Whether some node may have subgraphs."""
 
     @property
     def gain(self) -> int:
@@ -218,7 +220,7 @@ def _with_loops_rearranged(
 
     What is asked of callers, and what lies in files, was settled without.
     """
-    if not result.after.count or result.obligations or result.pending:
+    if not result.after.count or not result.has_subgraphs or result.obligations or result.pending:
         return None
     model = with_loops_rearranged(result.stored)
     if model is None:
@@ -248,6 +250,10 @@ def _chosen(
         )
     check_names(model.graph)
     check_shapes(model.graph, shapes)
+    if not (certificate or consumer.starters or _has_transposes(model.graph)):
+        # No value has several orders: there is nothing to choose, whatever is known of types.
+        nothing = Traffic(0, 0, 0)
+        return OptimizedModel(model, folder, {}, consumer.name, nothing, nothing, [], [], Solution((), 0, 0))
     propagation = OrderPropagation(consumer)
     task = _Task(
         model, folder, {}, shapes, consumer, propagation, free_inputs, free_outputs, certificate, deadline
@@ -284,6 +290,7 @@ def _chosen(
             f"a Transpose counts as {kib} KiB besides what it moves: at less, more of them than the model came with "
             f"would move fewer bytes"
         )
+    result.has_subgraphs = any(graph.outer is not None for graph in task.graphs)
     for graph in task.graphs:
         graph.release()
     if task.is_written and task.consumer.makes_unsigned:
@@ -323,6 +330,8 @@ class _Task:
     """Those of all rounds."""
     stated: tuple[Traffic, ReachableOrders] | None = None
     """The Transposes of the graph that was written then, and what it has to choose from."""
+    current: Graph | None = None
+    """The graph of the model as it is now, where its types are known."""
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
@@ -334,6 +343,7 @@ class _Task:
             reached = _reached(graphs, self.propagation)
         else:
             before, transposed, reached = self.stated[0], frozenset[str](), [self.stated[1]]
+        self.current = reached[0].values.graph
         plans, solution, certificate, notes = self._planned(reached)
         after = self._left(plans)
         # More Transposes than there were are no gain to everybody, however few bytes they move.
@@ -387,7 +397,7 @@ class _Task:
                 notes.clear()  # nothing is left to move, whatever the extents are
             is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             self.written = (plans[0], rewriters[0], solution.cost, after) if is_carried else None
-            self.stated = None
+            self.stated = self.current = None
         else:
             result.obligations = []
         return result
@@ -417,13 +427,7 @@ class _Task:
             return None
         plan, rewriter, cost, left = self.written
         is_open = bool(plan.open_extents())
-        if is_open:
-            # Shape inference may find more extents now than it did.
-            (graph,) = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
-        else:
-            origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
-            graph = rewritten_graph(self.model, plan.graph, rewriter.places, origins)
-        self.graphs.append(graph)
+        graph = self._current_graph()
         traffic = self._traffic([graph])
         _simplify(graph, self.consumer)
         # Where extents are open, those of values that are reached in fact are told.
@@ -442,12 +446,34 @@ class _Task:
         """Whether weights or dilations took over what Transposes did; then the model may let more be won."""
         if self.consumer.block or not (may_fold(self.model.graph) or may_dilate(self.model.graph)):
             return False
-        graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
-        self.graphs += graphs
-        if not fold_into_weights(graphs[0]) and not dilate_convolutions(graphs[0]):
+        graph = self._current_graph().unfolded()
+        if not fold_into_weights(graph) and not dilate_convolutions(graph):
             return False
-        self.is_written, self.written, self.stated = True, None, None
+        self.is_written, self.written, self.stated, self.current = True, None, None, None
         return True
+
+    def _current_graph(self) -> Graph:
+        """The graph of the model as it is now, which is looked at once."""
+        if self.current is None:
+            if self.written is None or not self._has_known_types(*self.written[:2]):
+                graphs = _graphs(
+                    self.model, self.folder, self.shapes, self.pending, self.types, self.integers
+                )
+            else:
+                plan, rewriter, *_ = self.written
+                origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
+                graphs = [rewritten_graph(self.model, plan.graph, rewriter.places, origins)]
+            self.graphs += graphs
+            self.current = graphs[0]
+        return self.current
+
+    def _has_known_types(self, plan: Plan, rewriter: GraphRewriter) -> bool:
+        """Whether shape inference would find nothing in the graph that was written which is not known already."""
+        if not plan.open_extents():
+            return True
+        # Where it had to make up extents, or there are new values, it may find more now.
+        made = {name for node in self.model.graph.node for name in node.output if name}
+        return not plan.graph.extents_of_its_own() and made <= rewriter.places.keys()
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
         return self._transposed(node for graph in graphs for node in graph.nodes)
@@ -489,6 +515,13 @@ class _Task:
 
 def _has_blocks(plans: Sequence[Plan]) -> bool:
     return any(plan.has_blocks for plan in plans)
+
+
+def _has_transposes(graph: onnx.GraphProto) -> bool:
+    """Whether there is a Transpose in a graph or in its subgraphs."""
+    return any(node.op_type == "Transpose" for node in graph.node) or any(
+        inner.op_type == "Transpose" for node in graph.node if node.attribute for inner in nodes_within(node)
+    )
 
 
 def _transposes(nodes: Iterable[Node]) -> list[Node]:

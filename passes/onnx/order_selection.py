@@ -143,11 +143,13 @@ class _Statement:
         self._names: dict[str, ValueName] = {}
         self._kinds: dict[str, tuple[Order, ...]] = {}
         """By root its orders, one tuple for all roots that have the same."""
-        kinds: dict[tuple[Order, ...], tuple[Order, ...]] = {}
+        kinds: dict[int, tuple[Order, ...]] = {}
         costs: dict[object, _ReorderCost] = {True: _constant_cost}
         for root, own in self.orders.items():
-            orders = tuple(own)
-            orders = self._kinds[root] = kinds.setdefault(orders, orders)
+            orders = kinds.get(id(own))
+            if orders is None:
+                orders = kinds[id(own)] = tuple(own)
+            self._kinds[root] = orders
             name = self._names[root] = ValueName(graph, root)
             alike: object = True
             if root not in values.graph.constants:

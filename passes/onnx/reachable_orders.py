@@ -7,7 +7,7 @@ where one of its values lies in an order asks for orders of the others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
@@ -21,7 +21,8 @@ from layout_ir.passes.onnx.node_models.node_option import (
     NodeOption,
     SomeOptions,
 )
-from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity, transposition
+from layout_ir.passes.onnx.orders import Order, compose, identity, transposition
+from layout_ir.selection.shared_sets import SharedSets
 
 MOST_ORDERS = 64
 """Orders of one value that are weighed against each other."""
@@ -49,11 +50,36 @@ class _Members(dict[str, Member]):
         return found
 
 
+OrderSet = Mapping[Order, None]
+"""Orders, in the order in which they were found."""
+
+
+class OrderSets(SharedSets[Order]):
+    """The sets of orders of the values of graphs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turned: dict[tuple[int, Order], OrderSet] = {}
+        """By identity of the set."""
+
+    def single(self, order: Order) -> OrderSet:
+        """The set of one order."""
+        return self.of((order,))
+
+    def turned(self, orders: OrderSet, own: Order) -> OrderSet:
+        """The orders in which a tensor lies that is a value in order `own`, where that lies in these."""
+        key = id(orders), own
+        found = self._turned.get(key)
+        if found is None:
+            found = self._turned[key] = self.of(tuple([transposition(own, order) for order in orders]))
+        return found
+
+
 class Values:
     """The values of a graph without its Transposes, each with all its names, and the orders that reach it."""
 
-    def __init__(self, graph: Graph, same: dict[tuple[Order, ...], tuple[Order, ...]] | None = None):
-        """`same` gives one tuple for all equal ones; it has those of other graphs, if there are any."""
+    def __init__(self, graph: Graph, sets: OrderSets):
+        """`sets` may have given out those of other graphs."""
         self.graph = graph
         self.members: dict[str, Member] = _Members(graph)
         """By name, the root of a value, and the order in which it is that."""
@@ -61,11 +87,12 @@ class Values:
         """By name of the result, the Transposes that vanish."""
         self.nodes: list[Node] = []
         """All other nodes."""
-        self.orders: dict[str, dict[Order, None]] = {}
+        self.sets = sets
+        self.orders: dict[str, OrderSet] = {}
         """Per root that may be had in several orders, these."""
         self.names: dict[str, list[str]] = {}
         """Per root of a Transpose, its names, its own first."""
-        self._candidates = _Candidates(self, {} if same is None else same)
+        self._candidates = _Candidates(self)
         for node in graph.nodes:
             perm = transpose_perm(node) if node.op_type == "Transpose" else None
             if perm is None:
@@ -78,23 +105,21 @@ class Values:
             self.members[node.outputs[0]] = member
             self.transposes[node.outputs[0]] = node
             self.names.setdefault(member.root, [member.root]).append(node.outputs[0])
-            self.orders.setdefault(member.root, {identity(len(perm)): None})[member.order] = None
+            known = self.orders.get(member.root) or sets.single(identity(len(perm)))
+            self.orders[member.root] = sets.union(known, sets.single(member.order))
 
     def member(self, name: str) -> Member:
         """The root of a value, and the order in which it is that."""
         return self.members[name]
 
-    def candidates_of(self, names: Iterable[str]) -> tuple[tuple[Order, ...], ...]:
-        """The orders in which each of the values of these names may be had: the same tuples for all that have equal
-        ones, and none for a name that is empty."""
+    def candidates_of(self, names: Iterable[str]) -> tuple[OrderSet, ...]:
+        """The orders in which each of the values of these names may be had, none for a name that is empty."""
         return tuple(map(self._candidates.__getitem__, names))
 
-    def add_orders(self, root: str, orders: Iterable[Order]) -> None:
-        """Lets a root, besides in its own order, be had in these."""
-        known = self.orders.get(root)
-        if known is None:
-            known = self.orders[root] = {self.members[root].order: None}
-        known.update(dict.fromkeys(orders))
+    def add_orders(self, root: str, orders: OrderSet) -> None:
+        """Lets a root, besides in its own order, be had in these, a set of `sets`."""
+        known = self.orders.get(root) or self.sets.single(self.members[root].order)
+        self.orders[root] = self.sets.union(known, orders)
         for name in self.names.get(root, (root,)):
             self._candidates.pop(name, None)
 
@@ -106,26 +131,23 @@ class Values:
         return order if member.is_root else compose(member.order, order)
 
 
-class _Candidates(dict[str, tuple[Order, ...]]):
+class _Candidates(dict[str, OrderSet]):
     """By name, the orders in which a value may be had, found when they are asked for; they are to be dropped where
     these become more."""
 
-    def __init__(self, values: Values, same: dict[tuple[Order, ...], tuple[Order, ...]]):
-        super().__init__({"": ()})
-        self._members = values.members
-        self._orders = values.orders
-        self._same = same
+    def __init__(self, values: Values):
+        super().__init__({"": values.sets.none})
+        # Not the values themselves, which would wait for the garbage collector then.
+        self._members, self._orders, self._sets = values.members, values.orders, values.sets
 
-    def __missing__(self, name: str) -> tuple[Order, ...]:
+    def __missing__(self, name: str) -> OrderSet:
         root, own, is_root = self._members[name]
-        orders = self._orders.get(root)
-        if orders is None:
-            known = (own,)
-        elif is_root or is_identity(own):
-            known = tuple(orders)
-        else:
-            known = tuple([transposition(own, order) for order in orders])
-        known = self[name] = self._same.setdefault(known, known)
+        known = self._orders.get(root)
+        if known is None:
+            known = self._sets.single(own)
+        elif not is_root:
+            known = self._sets.turned(known, own)
+        self[name] = known
         return known
 
 
@@ -158,14 +180,14 @@ class ReachableOrders:
     """By place in `values.nodes`. All values of other nodes have one order only."""
     omitted: tuple[str, ...]
     """What was left out, in words."""
-    given: Mapping[str, Collection[Order]] = field(default_factory=dict[str, Collection[Order]])
+    given: Mapping[str, OrderSet] = field(default_factory=dict[str, OrderSet])
     """By name of a value, the orders that it was said to have at least."""
 
 
 class GivenOrders(NamedTuple):
     """Orders that values have at least, and nodes whose options for these are known and ask for no others."""
 
-    orders: Mapping[str, Collection[Order]]
+    orders: Mapping[str, OrderSet]
     """By name of a value."""
     choices: Mapping[int, NodeChoices]
     """By identity of the node."""
@@ -189,7 +211,7 @@ class OrderPropagation:
         self._offered: dict[tuple[Any, ...], OfferedOptions] = {}
         """By number of the node, and identity of the orders in which its values may be had."""
         self._equal: dict[OfferedOptions, OfferedOptions] = {}
-        self._same: dict[tuple[Order, ...], tuple[Order, ...]] = {(): ()}
+        self.sets = OrderSets()
 
     def reachable(self, graph: Graph, given: GivenOrders = _NOTHING_GIVEN) -> ReachableOrders:
         """The orders of the values of a graph, and the options of its nodes.
@@ -198,7 +220,7 @@ class OrderPropagation:
         orders that are given it is these, those that come from the Transposes, and all that follow from both. A node
         whose options are known is come to only if one of its values gets an order that was not given.
         """
-        values = Values(graph, self._same)
+        values = Values(graph, self.sets)
         nodes = values.nodes
         around: dict[str, list[int]] = {}
         roots = {name: values.members[name].root for name in values.transposes}
@@ -281,11 +303,12 @@ class OrderPropagation:
 
 
 def _offered_options(
-    node: Node, model: NodeModel, ins: tuple[tuple[Order, ...], ...], outs: tuple[tuple[Order, ...], ...]
+    node: Node, model: NodeModel, known_ins: tuple[OrderSet, ...], known_outs: tuple[OrderSet, ...]
 ) -> OfferedOptions:
     plain_ins, plain_outs = node.plain_orders
     first = NodeOption(plain_ins, plain_outs)
     others: list[NodeOption] = []
+    ins, outs = list(map(tuple, known_ins)), list(map(tuple, known_outs))
     given = model.options(node, ins, outs)
     for option in given:
         if option.ins != plain_ins or option.outs != plain_outs:
@@ -295,15 +318,13 @@ def _offered_options(
     options = (first, *others)
     return OfferedOptions(
         options,
-        _new_orders(ins, [option.ins for option in options]),
-        _new_orders(outs, [option.outs for option in options]),
+        _new_orders(known_ins, [option.ins for option in options]),
+        _new_orders(known_outs, [option.outs for option in options]),
         isinstance(given, SomeOptions),
     )
 
 
-def _new_orders(
-    known: Sequence[Sequence[Order]], asked: Sequence[Sequence[Order]]
-) -> tuple[tuple[int, Order], ...]:
+def _new_orders(known: Sequence[OrderSet], asked: Sequence[Sequence[Order]]) -> tuple[tuple[int, Order], ...]:
     """The orders per input or output that options ask for and are not known; () stands for that of the value itself."""
     found: list[tuple[int, Order]] = []
     for k, (own, orders) in enumerate(zip(known, zip(*asked, strict=True), strict=True)):
@@ -363,5 +384,5 @@ def _brought(values: Values, node: Node, offered: OfferedOptions, omitted: dict[
             if len(known) >= MOST_ORDERS:
                 omitted[f"orders of '{root}' beyond {MOST_ORDERS}"] = None
                 continue
-            values.add_orders(root, (wanted,))
+            values.add_orders(root, values.sets.single(wanted))
             yield root

@@ -19,7 +19,8 @@ from layout_ir.passes.onnx.orders import is_static
 def merge_view_chains(graph: Graph) -> None:
     """Replaces the chains of `graph`, where all shapes in them are known."""
     views = [node for node in graph.nodes if node.op_type in VIEWS and not node.domain]
-    if all(node.op_type == "Transpose" for node in views):
+    made = {node.outputs[0] for node in views}
+    if all(node.inputs[0] not in made for node in views):
         return
     uses: dict[str, int] = {}
     for node in graph.nodes:

@@ -177,15 +177,18 @@ def _check_names(model: onnx.ModelProto) -> None:
         ("output", graph.output),
         ("initializer", graph.initializer),
     ):
-        for number, value in enumerate(values):
-            _check_name(value.name, f"{kind} {number} of the graph")
+        for number, name in enumerate([value.name for value in values]):
+            if isinstance(name, bytes):
+                _check_name(name, f"{kind} {number} of the graph")
     # Nearly always all are sound, which one look at the texts of all nodes tells.
-    texts: list[str] = []
-    for nodes in (graph.node, *(function.node for function in model.functions)):
-        texts += _texts(nodes)
+    texts = _texts(graph.node)
+    for function in model.functions:
+        texts += _texts(function.node)
+        # Nothing else has attributes that stand for parameters.
+        texts += [attribute.ref_attr_name for node in function.node for attribute in node.attribute]
     if bytes in map(type, texts):
         for name, number, node in _all_nodes(model):
-            for text in _texts([node]):
+            for text in (*_texts([node]), *(attribute.ref_attr_name for attribute in node.attribute)):
                 _check_name(text, f"node {number} of {name}")
     for number, function in enumerate(model.functions):
         for text in (function.domain, function.name, function.overload, *function.input, *function.output):
@@ -195,14 +198,14 @@ def _check_names(model: onnx.ModelProto) -> None:
 
 
 def _texts(nodes: Iterable[onnx.NodeProto]) -> list[str]:
-    """All names in nodes but those in their subgraphs."""
+    """All names in nodes but those in their subgraphs, and those of parameters."""
     texts: list[str] = []
     for node in nodes:
         texts += (node.name, node.op_type, node.domain, node.overload)
         texts += node.input
         texts += node.output
         for attribute in node.attribute:
-            texts += (attribute.name, attribute.ref_attr_name)
+            texts.append(attribute.name)
     return texts
 
 

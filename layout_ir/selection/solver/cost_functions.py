@@ -60,6 +60,9 @@ LISTED = 1 << 15
 TREES = 1 << 22
 """Trees of one value (sets times formats) above which it gets a variable."""
 
+MOST_SUMMED = 64
+"""Up to so many forbidden reorders add up to less than 2^63."""
+
 CHUNK = 1 << 19
 """Entries of the tables filled by one array operation: 4 MiB, which stays in the cache."""
 
@@ -487,9 +490,15 @@ def steiner(
     sets are FORBIDDEN: no other tree has them in it.
     """
     n, formats = reorder.shape[:2]
-    distance = _distances(reorder)
     count = wanted.shape[1]
     most = min(most, count)
+    cost = reorder.max(axis=1)
+    if (
+        count <= MOST_SUMMED
+        and (reorder == np.where(np.eye(formats, dtype=np.bool_), 0, cost[:, None])).all()
+    ):
+        return _stars(cost, wanted, most)
+    distance = _distances(reorder)
     trees = np.zeros((n, count_sets(count, most), formats), np.int64)
     trees[:, :count] = distance.transpose(0, 2, 1)[np.arange(n)[:, None], wanted]
     first = count
@@ -512,6 +521,18 @@ def steiner(
             np.minimum(whole, reach, out=whole)
         first += sets
     return trees
+
+
+def _stars(cost: Table, wanted: NDArray[np.int64], most: int) -> Table:
+    """What `steiner` gives where a reorder into a format costs the same from any other: all in a tree start at its
+    root."""
+    n, formats = cost.shape
+    members = _members(wanted.shape[1], most)
+    whole = cost[np.arange(n)[:, None], wanted] @ members.T.astype(np.int64)
+    # Nobody has to bring the root into its own format.
+    own = np.zeros((n, formats, len(members)), np.int64)
+    own[np.arange(n)[:, None], wanted] = members.T
+    return np.minimum(whole[:, :, None] - own.transpose(0, 2, 1) * cost[:, None], FORBIDDEN)
 
 
 def _is_of_chains(signature: tuple[Any, ...]) -> bool:

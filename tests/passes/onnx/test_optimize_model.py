@@ -324,6 +324,24 @@ def test_subgraphs_take_outer_values_in_the_order_of_the_model():
         assert (result.before.count, result.after.count) == (6, 3)
 
 
+def test_a_model_without_transposes_is_not_looked_at_further(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(optimize_model, "graphs_of_model", None)
+    model = model_of([oh.make_node("Relu", ["x"], ["y"])], [value("x", *X)], [value("y", *X)])
+    result = li.optimize_onnx(model)
+    assert result.model == model and result.solution.is_optimal
+    assert (result.before.count, result.after.count) == (0, 0)
+
+
+def test_negative_transposes_in_a_subgraph_alone_are_seen():
+    pair = [transpose("x", "a", 0, 2, 3, 1), transpose("a", "t", 0, 3, 1, 2)]
+    then_branch = oh.make_graph(pair, "then", [], [value("t", *X)])
+    else_branch = oh.make_graph([oh.make_node("Neg", ["x"], ["e"])], "else", [], [value("e", *X)])
+    node = oh.make_node("If", ["c"], ["y"], then_branch=then_branch, else_branch=else_branch)
+    inputs = [value("x", *X), value("c", dtype=onnx.TensorProto.BOOL)]
+    result = li.optimize_onnx(model_of([node], inputs, [value("y", *X)]))
+    assert (result.before.count, result.after.count) == (2, 0)
+
+
 def test_loops_and_scans():
     boolean, integer = onnx.TensorProto.BOOL, onnx.TensorProto.INT64
     body = oh.make_graph(

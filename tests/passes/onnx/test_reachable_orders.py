@@ -85,7 +85,8 @@ def _chain() -> Graph:
 def test_orders_that_are_given_reach_what_follows_from_them():
     graph, propagation = _chain(), OrderPropagation(consumer_named("onnx"))
     whole = propagation.reachable(graph)
-    given = GivenOrders({name: [(0, 1), (1, 0)] for name in ("a", "b", "no value")}, {})
+    both = propagation.sets.of(((0, 1), (1, 0)))
+    given = GivenOrders({"a": both, "b": both, "no value": both}, {})
     found = propagation.reachable(graph, given)
     assert found.values.orders == whole.values.orders and found.choices == whole.choices
     assert found.given == given.orders and not whole.given
@@ -96,14 +97,16 @@ def test_negative_a_node_whose_options_are_known_is_not_asked_again():
     choices = propagation.reachable(graph).choices
     relu = next(c for c in choices.values() if c.node.op_type == "Relu")
     known = relu._replace(offered=relu.offered._replace(options=relu.offered.options[:1]))
-    orders = {name: [(0, 1), (1, 0)] for name in ("b", "x", "y")}
+    orders = {name: propagation.sets.of(((0, 1), (1, 0))) for name in ("b", "x", "y")}
     found = propagation.reachable(graph, GivenOrders(orders, {id(relu.node): known}))
     assert known in found.choices.values()
     # An order that was not given wakes it.
     woken = propagation.reachable(graph, GivenOrders({}, {id(relu.node): known}))
     assert known in woken.choices.values()
     tanh = next(c for c in choices.values() if c.node.op_type == "Tanh")
-    woken = propagation.reachable(graph, GivenOrders({"y": [(1, 0)]}, {id(relu.node): known}))
+    woken = propagation.reachable(
+        graph, GivenOrders({"y": propagation.sets.of(((1, 0),))}, {id(relu.node): known})
+    )
     assert woken.choices == choices and tanh in woken.choices.values()
 
 

@@ -128,6 +128,18 @@ def test_trees_of_every_set_are_those_of_the_definition():
                 assert row[root] == tree_cost(matrix, root, [wanted[k] for k in chosen])
 
 
+def test_trees_where_all_reorders_into_a_format_cost_the_same_are_those_of_the_definition():
+    costs = (3, 0, 5, FORBIDDEN, 7)
+    matrix = tuple(tuple(0 if f == g else cost for g, cost in enumerate(costs)) for f in range(5))
+    wanted = [4, 0, 3, 1]
+    trees = steiner(np.array([matrix, matrix]), np.array([wanted, wanted]), 3)
+    assert np.array_equal(trees[0], trees[1])
+    for row, chosen in zip(trees[0], sets_of(4, 3), strict=True):
+        for root in range(5):
+            needed = [wanted[k] for k in chosen]
+            assert row[root] == min(tree_cost(matrix, root, needed), FORBIDDEN)
+
+
 def test_negative_trees_to_the_largest_sets_are_found_from_the_roots_asked_for_alone():
     rng = random.Random(7)
     matrix, wanted = random_matrix(rng, 6), [5, 0, 3, 1]
