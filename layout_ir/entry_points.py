@@ -46,9 +46,9 @@ def multiverse() -> Universe:
 
     Raises what xDSL raises where two packages have one of the same name, or one cannot be imported.
     """
-    from xdsl.universe import Universe
+    with loading:  # packages that add dialects are imported for their names
+        from xdsl.universe import Universe
 
-    with loading:
         return Universe.get_multiverse()
 
 

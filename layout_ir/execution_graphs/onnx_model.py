@@ -166,7 +166,7 @@ class _Reader:
 
     def _flagged(self, operand: Operand, attributes: Mapping[str, onnx.AttributeProto]) -> Operand:
         """An operand of a FusedMatMul: its flags say in which order the dims are read."""
-        from layout_ir.frontends.onnx.inference import fused_operand_order
+        from layout_ir.frontends.onnx.stand_ins import fused_operand_order
 
         shape = self.graph.values[operand.value].shape
         side = {"0": "A", "1": "B"}.get(operand.slot, "")
@@ -336,7 +336,7 @@ def _skeleton(
 def _stand_ins(node: onnx.NodeProto, rank: Any) -> list[onnx.NodeProto] | None:
     """Standard nodes whose last gives output 0 of `node` its type; None where a rank they need is not known yet."""
     from layout_ir.frontends.onnx.import_error import OnnxImportError
-    from layout_ir.frontends.onnx.inference import STAND_INS
+    from layout_ir.frontends.onnx.stand_ins import STAND_INS
 
     if node.domain == NCHWC:
         return _blocked_stand_ins(node)

@@ -15,8 +15,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.inference import STAND_INS
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
+from layout_ir.frontends.onnx.stand_ins import STAND_INS
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 
 if TYPE_CHECKING:

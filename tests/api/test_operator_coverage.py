@@ -46,10 +46,9 @@ EXCEPTIONS = frozenset({
 })  # fmt: skip
 
 REFUSED: dict[str, str] = {
-    **dict.fromkeys(("Adagrad", "Adam", "Momentum"), "of training, where ONNX's own have no version"),
-    **dict.fromkeys(("ArrayFeatureExtractor", "Binarizer", "LabelEncoder", "TreeEnsemble"), "of ai.onnx.ml alone"),
-    **dict.fromkeys(("And", "Not", "Or", "Scan", "Xor"), "cases of opset 7 and 8, which are older than what is read"),
-}  # fmt: skip
+    "Not": "its cases are of opset 1, which is older than what is read",
+    "Scan": "that of opset 8, which goes over a batch",
+}
 """What is refused, and why."""
 
 DATA = "how large the result is depends on the data"
@@ -58,6 +57,8 @@ NONE = "neither a decomposition nor a loop"
 NO_TENSOR = "sequences and optional values"
 
 BY_REFERENCE: dict[str, str] = {
+    **dict.fromkeys(("Adagrad", "Adam", "Momentum"), "of training"),
+    **dict.fromkeys(("ArrayFeatureExtractor", "Binarizer", "LabelEncoder", "TreeEnsemble"), "of ai.onnx.ml"),
     "Attention": "with the state of earlier calls, or masks shorter than it, its function is not imported",
     "AveragePool": "dilated windows of three dims",
     "BatchNormalization": "in training",

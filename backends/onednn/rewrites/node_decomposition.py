@@ -68,7 +68,7 @@ from layout_ir.dialects.layout import PermuteOp, ReshapeOp, attribute_of, dtype_
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
-from layout_ir.frontends.onnx.inference import fused_operand_order
+from layout_ir.frontends.onnx.stand_ins import fused_operand_order
 
 _EXACT = 1 << 24
 """Up to this every integer is an f32."""

@@ -2,20 +2,21 @@
 
 ONNX's shape inference looks at a model of the one node, which has the values of small constants too (the k of a TopK,
 the repeats of a Tile). Where it knows no rule, help comes from two sides: an operator that ONNX Runtime writes into the
-models it saves has the type that standard operators in its place would have (`STAND_INS`), and a Loop whose body keeps
+models it saves has the type that standard operators in its place would have (`stand_ins`), and a Loop whose body keeps
 the shape of a value keeps it to the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.loop_counts import iterations
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
+from layout_ir.frontends.onnx.stand_ins import STAND_INS, StandIn
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
 
 if TYPE_CHECKING:
@@ -164,10 +165,6 @@ def _is_static(type: onnx.TypeProto) -> bool:
 
 # --- operators of ONNX Runtime ----------------------------------------------------------------------------------
 
-StandIn = Callable[["onnx.NodeProto", Callable[[str], int]], "list[onnx.NodeProto]"]
-"""From a node and the rank of a value to standard nodes, the last of which gives the type of output 0; those of other
-outputs are of nodes that write these."""
-
 
 def _stand_in_types(model: onnx.ModelProto, stand_in: StandIn) -> Types:
     import onnx
@@ -191,153 +188,3 @@ def _stand_in_types(model: onnx.ModelProto, stand_in: StandIn) -> Types:
     if node.op_type.startswith("Skip") and len(node.output) > 3:
         types[node.output[3]] = types[node.output[0]]  # the sum of input and skip
     return types
-
-
-def _as(op_type: str, *inputs: int, attributes: Sequence[str] = ()) -> StandIn:
-    """A standard operator on some of the inputs, by number, those left out of the node excepted."""
-
-    def nodes(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
-        import onnx.helper
-
-        names = [node.input[number] for number in inputs if number < len(node.input)]
-        result = onnx.helper.make_node(op_type, names, ["result"])
-        result.attribute.extend(attribute for attribute in node.attribute if attribute.name in attributes)
-        return [result]
-
-    return nodes
-
-
-def _concatenated(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
-    """QLinearConcat: scale and zero point of the result, then each tensor with its own."""
-    import onnx.helper
-
-    axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
-    return [onnx.helper.make_node("Concat", list(node.input[2::3]), ["result"], axis=axis)]
-
-
-def fused_operand_order(rank: int, transposed: bool, batch: bool) -> tuple[int, ...]:
-    """The order in which a FusedMatMul reads the dims of an operand, by its flags transA and transBatchA, or B's.
-
-    The second moves the first dim behind those of the stack, the first exchanges the last two.
-    """
-    order = [*range(1, rank - 1), 0, rank - 1] if batch and rank > 2 else [*range(rank)]
-    if transposed and rank > 1:
-        order[-2:] = order[:-3:-1]
-    return tuple(order)
-
-
-def _fused_matmul(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
-    import onnx.helper
-
-    flags: dict[str, Any] = {a.name: a.i for a in node.attribute}
-    names, nodes = list(node.input[:2]), list[onnx.NodeProto]()
-    for number, side in enumerate("AB"):
-        if flags.get(f"trans{side}") or flags.get(f"transBatch{side}"):
-            perm = fused_operand_order(
-                rank(names[number]), bool(flags.get(f"trans{side}")), bool(flags.get(f"transBatch{side}"))
-            )
-            nodes.append(onnx.helper.make_node("Transpose", [names[number]], [side], perm=perm))
-            names[number] = side
-    return [*nodes, onnx.helper.make_node("MatMul", names, ["result"])]
-
-
-def _quantized_gemm(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
-    """QGemm: a and b have a scale and a zero point each; without a scale for the result it is in single precision."""
-    import onnx
-    import onnx.helper
-
-    (product,) = _as("Gemm", 0, 3, attributes=("transA", "transB"))(node, rank)
-    if len(node.input) > 7 and node.input[7]:
-        return [product]
-    return [product, onnx.helper.make_node("Cast", ["result"], ["real"], to=onnx.TensorProto.FLOAT)]
-
-
-def _product_with_bits(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
-    """MatMulNBits: as many columns as an attribute says."""
-    return _of_columns(node, next(a.i for a in node.attribute if a.name == "N"))
-
-
-def _of_columns(node: onnx.NodeProto, count: int) -> list[onnx.NodeProto]:
-    """The rows of input 0, of so many columns."""
-    import onnx
-    import onnx.helper
-
-    shape, columns = (f"{node.output[0]}/{name}" for name in ("shape", "columns"))
-    zero = onnx.helper.make_tensor("zero", onnx.TensorProto.INT64, [1], [0])
-    return [
-        _integers(shape, [count]),
-        onnx.helper.make_node("ConstantOfShape", [shape], [columns], value=zero),
-        onnx.helper.make_node("Gather", [node.input[0], columns], ["result"], axis=-1),
-    ]
-
-
-def _integers(name: str, numbers: Sequence[int]) -> onnx.NodeProto:
-    import onnx
-    import onnx.helper
-
-    tensor = onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [len(numbers)], numbers)
-    return onnx.helper.make_node("Constant", [], [name], value=tensor)
-
-
-def _attention(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
-    """Attention: as many columns as there are of the values, which are a third of those of the weights."""
-    import onnx.helper
-
-    sizes = next((list(a.ints) for a in node.attribute if a.name == "qkv_hidden_sizes"), None)
-    if sizes:
-        return _of_columns(node, sizes[-1])
-    names = [f"{node.output[0]}/{name}" for name in ("thirds", "split", "first", "third", "rows", "part")]
-    thirds, split, first, third, rows, part = names
-    return [
-        _integers(thirds, [0, 3, -1]),
-        onnx.helper.make_node("Reshape", [node.input[1], thirds], [split]),
-        _integers(first, [0]),
-        onnx.helper.make_node("Gather", [split, first], [third], axis=1),
-        _integers(rows, [0, -1]),
-        onnx.helper.make_node("Reshape", [third, rows], [part]),
-        onnx.helper.make_node("MatMul", [node.input[0], part], ["result"]),
-    ]
-
-
-def _embedded(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
-    """EmbedLayerNormalization: a row per word, a count per sentence, and a row per word."""
-    import onnx
-    import onnx.helper
-
-    nodes: list[onnx.NodeProto] = []
-    words, table, outputs = node.input[0], node.input[2], [*node.output, "", ""]
-    if outputs[1]:
-        place = f"{node.output[0]}/place"
-        nodes += [
-            onnx.helper.make_node("ArgMax", [words], [place], axis=1, keepdims=0),
-            onnx.helper.make_node("Cast", [place], [outputs[1]], to=onnx.TensorProto.INT32),
-        ]
-    if outputs[2]:
-        nodes.append(onnx.helper.make_node("Gather", [table, words], [outputs[2]]))
-    return [*nodes, onnx.helper.make_node("Gather", [table, words], ["result"])]
-
-
-_WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
-
-STAND_INS: dict[str, StandIn] = {
-    "GlobalLpPool": _as("GlobalAveragePool", 0),  # whose inference ONNX lacks
-    "com.microsoft.Attention": _attention,
-    "com.microsoft.EmbedLayerNormalization": _embedded,
-    "com.microsoft.MatMulNBits": _product_with_bits,
-    "com.microsoft.FusedConv": _as("Conv", 0, 1, attributes=_WINDOW),
-    "com.microsoft.FusedGemm": _as("Gemm", 0, 1, attributes=("transA", "transB")),
-    "com.microsoft.FusedMatMul": _fused_matmul,
-    "com.microsoft.QGemm": _quantized_gemm,
-    "com.microsoft.QLinearAveragePool": _as("AveragePool", 0, attributes=_WINDOW),
-    "com.microsoft.QLinearConcat": _concatenated,
-    "com.microsoft.QLinearGlobalAveragePool": _as("GlobalAveragePool", 0),
-    **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), _as("Add", 0, 3)),
-    **{
-        f"com.microsoft.{name}": _as("Identity", 0)
-        for name in (
-            "BiasGelu", "FastGelu", "Gelu", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuickGelu",
-            "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
-        )
-    },
-}  # fmt: skip
-"""By domain and operator, for what ONNX Runtime writes at optimization level extended and its quantizer."""
