@@ -158,12 +158,10 @@ class _Node:
         return [plan for subgraph in self._subgraphs for plan in subgraph.plans]
 
     def _by_input(self, given: Sequence[Any]) -> list[Any]:
-        """One entry per input of the node, None for one that is left out."""
+        """One entry per input of the node, None for one that is left out; a list may end before those at its end."""
         left = iter(given)
         entries = [next(left) if there else None for there in self._given]
-        return entries + [None] * (
-            self.FEWEST_INPUTS - len(entries)
-        )  # a list of inputs may end before those left out
+        return entries + [None] * (self.FEWEST_INPUTS - len(entries))
 
     def _by_output(self, targets: Sequence[Array]) -> list[Array | None]:
         """One target per output of the node, None for one that nobody uses."""
@@ -399,6 +397,7 @@ class _Scan(_Node):
         outputs: Sequence[Array | None],
         made: Sequence[Rows | None],
     ) -> None:
+        """Runs a body whose steps are machine code."""
         self._check_shapes(states, outputs)
         self._repeated.run(
             [*states, *given, *captured],

@@ -21,10 +21,6 @@ SLOT_WORDS = 4
 COPY_WORDS = 3
 """Words of a copy: the slots that it goes to and comes from, and how many bytes."""
 
-BLOCK_WORDS = 10
-"""Words of a block: patches, their number, the slots, their number, room for their addresses, records, their number,
-copies, their number, and the slot of the condition or -1."""
-
 _FAILED = -1
 
 
@@ -133,6 +129,9 @@ over:
 class TripDriver:
     """The compiled loop: `driver(block, begin, end)` runs the trips from `begin` to before `end`, or until the
     condition does not hold any more. The GIL is released meanwhile.
+
+    A block is the addresses and numbers of patches and of slots, that of room for the addresses of slots, those of
+    records and of copies, and the slot of the condition or -1.
     """
 
     def __init__(self) -> None:

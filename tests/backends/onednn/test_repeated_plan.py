@@ -69,11 +69,11 @@ def random_loop(random: Random) -> onnx.ModelProto:
     trips = 6
     limit = np.array(trips - 1 if count else random.randint(0, 9))
     made = [*(f"end_{name}" for name in STATES), *stacked]
-    node = helper.make_node("Loop", ["n", "", "x", "y", "x"], made, body=inner)
+    node = helper.make_node("Loop", ["n", "", "x", "y", "z"], made, body=inner)
     shapes = [value(f"end_{name}", X) for name in STATES]
     shapes += [value(name, np.zeros((trips, *X.shape), np.float32)) for name in stacked]
     constants: Arrays = {"n": np.array(trips), "w": numbers((5, 5)) / 3, "limit": limit}
-    return model([node], {"x": X, "y": X}, shapes, constants)
+    return model([node], {"x": X, "y": X, "z": X}, shapes, constants)
 
 
 def random_scan(random: Random) -> onnx.ModelProto:
@@ -99,9 +99,10 @@ def random_scan(random: Random) -> onnx.ModelProto:
 
 
 def drawn(made: onnx.ModelProto) -> Arrays:
+    """Other numbers for each input: of equal ones nobody sees which was read."""
     return {
-        given.name: numbers(tuple(dim.dim_value for dim in given.type.tensor_type.shape.dim))
-        for given in made.graph.input
+        given.name: numbers(tuple(dim.dim_value for dim in given.type.tensor_type.shape.dim), seed)
+        for seed, given in enumerate(made.graph.input, 1)
     }
 
 
