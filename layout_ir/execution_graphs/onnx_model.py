@@ -335,32 +335,9 @@ def _skeleton(
 
 def _stand_ins(node: onnx.NodeProto, rank: Any) -> list[onnx.NodeProto] | None:
     """Standard nodes whose last gives output 0 of `node` its type; None where a rank they need is not known yet."""
-    from layout_ir.frontends.onnx.import_error import OnnxImportError
-    from layout_ir.frontends.onnx.stand_ins import STAND_INS
+    from layout_ir.frontends.onnx.stand_ins import standard_nodes
 
-    if node.domain == NCHWC:
-        return _blocked_stand_ins(node)
-    stand_in = STAND_INS.get(f"{node.domain}.{node.op_type}")
-    if stand_in is None:
-        return [node]
-    try:
-        found = stand_in(node, rank)
-    except KeyError:
-        return None
-    except (OnnxImportError, StopIteration):
-        return []
-    prefix = f"{node.output[0]}/"
-    # Names inside of the stand-ins are the same for every node of the kind.
-    inner = {name: prefix + name for made in found for name in made.output}
-    result: list[onnx.NodeProto] = []
-    for made in found:
-        renamed = type(made)()
-        renamed.CopyFrom(made)
-        renamed.input[:] = [inner.get(name, name) for name in made.input]
-        renamed.output[:] = [inner[name] for name in made.output]
-        result.append(renamed)
-    result[-1].output[0] = node.output[0]
-    return result
+    return _blocked_stand_ins(node) if node.domain == NCHWC else standard_nodes(node, rank)
 
 
 _OWN_ATTRIBUTES = ("activation", "activation_params", "channels_last", "channels")

@@ -9,14 +9,14 @@ to extents that are computed, at least the rank is found out, and an extent that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
-from layout_ir.frontends.onnx.stand_ins import STAND_INS
+from layout_ir.frontends.onnx.stand_ins import standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 
 if TYPE_CHECKING:
@@ -32,27 +32,6 @@ BY_TYPES_ALONE = frozenset((
     "Mul", "PRelu", "Pow", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh", "Transpose",
 ))  # fmt: skip
 """Operators whose results have types for which the elements of no operand matter: those that networks have most."""
-
-_ALIKE = ("Relu", slice(1))
-"""What stands in for an operator whose result has the type of its first operand."""
-_STAND_INS = {
-    **dict.fromkeys(("BiasGelu", "FastGelu", "Gelu", "QuickGelu"), _ALIKE),
-    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _ALIKE),
-    **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), _ALIKE),
-    **dict.fromkeys(("QLinearAdd", "QLinearMul"), ("Add", slice(0, 4, 3))),
-    "FusedConv": ("Conv", slice(3)),
-    "FusedGemm": ("Gemm", slice(3)),
-    "FusedMatMul": ("MatMul", slice(2)),
-    "QLinearAveragePool": ("AveragePool", slice(1)),
-    "QLinearConcat": ("Concat", slice(2, None, 3)),
-    "QLinearGlobalAveragePool": ("GlobalAveragePool", slice(1)),
-}
-"""Operators of ONNX Runtime, which ONNX's inference does not know: an operator of ONNX whose first result has the same
-type, and which of their inputs that takes."""
-_OF_SEVERAL = ("Attention", "EmbedLayerNormalization", "MatMulNBits")
-"""Those for which several nodes stand in, as in the import; these need no ranks."""
-_OTHER_DIMS = {"channels_last", "transA", "transB", "transBatchA", "transBatchB"}
-"""Attributes with which it has another type."""
 
 
 def inferred_types(
@@ -70,12 +49,10 @@ def inferred_types(
     """
     light = _without_weights(model, overridable, shapes, known)
     of_runtime = any(domain_of(entry.domain).startswith("com.microsoft") for entry in model.opset_import)
+    own = {(domain_of(function.domain), function.name) for function in model.functions}
     if of_runtime:
-        own = {(domain_of(function.domain), function.name) for function in model.functions}
         for graph in reversed(_all_graphs(light.graph)):  # a node is copied with its subgraphs
-            nodes = [each for node in graph.node for each in _known_to_inference(node, own)]
-            del graph.node[:]
-            graph.node.extend(nodes)
+            _made_standard(graph, own=own)
     claims = [_claims(graph) for graph in _all_graphs(model.graph)]
     claims[0].update(stated)
     # What has no subgraphs is not searched for them again.
@@ -93,8 +70,8 @@ def inferred_types(
             elif value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
     found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
-    is_own = any(function.name == "FusedMatMul" for function in model.functions)
-    if of_runtime and not is_own and any([*map(_write_out_flags, lights, claims, found)]):
+    # What was found says ranks.
+    if of_runtime and any([*map(partial(_made_standard, own=own), lights, found, claims)]):
         found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
     named = {
         dim.dim_param
@@ -146,44 +123,29 @@ def inferred_types(
     return found
 
 
-def _write_out_flags(
-    graph: onnx.GraphProto, said: Mapping[str, onnx.TypeProto], found: Mapping[str, onnx.TypeProto]
+def _made_standard(
+    graph: onnx.GraphProto, *types: Mapping[str, onnx.TypeProto], own: Container[tuple[str, str]]
 ) -> bool:
-    """Puts Transposes and a MatMul in the place of each FusedMatMul whose operands have known ranks; returns whether
-    there are any. Inference knows their types, and the names of extents that a file does not state."""
-    if all(node.op_type != "FusedMatMul" for node in graph.node):
-        return False
-    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    """Puts standard nodes in the place of those of ONNX Runtime for which they stand in (`standard_nodes`), as far as
+    `types` say the ranks that decides; returns whether there are any. `own` are the functions of the model."""
+
+    def rank(name: str) -> int:
+        for known in types:
+            if name in known and known[name].tensor_type.HasField("shape"):
+                return len(known[name].tensor_type.shape.dim)
+        raise KeyError(name)
+
     nodes: list[onnx.NodeProto] = []
+    is_changed = False
     for node in graph.node:
-        if node.op_type != "FusedMatMul" or node.domain != "com.microsoft":
+        found = None
+        if node.domain == "com.microsoft" and (node.domain, node.op_type) not in own:
+            found = standard_nodes(node, rank)
+        if not found or found == [node]:
             nodes.append(node)
-            continue
-        flags = {attribute.name: attribute.i for attribute in node.attribute}
-        operands: list[str] = []
-        turned: list[onnx.NodeProto] = []
-        for name, side in zip(node.input, "AB", strict=False):
-            types = [types[name] for types in (found, said) if name in types]
-            ranks = [len(t.tensor_type.shape.dim) for t in types if t.tensor_type.HasField("shape")]
-            if not ranks:
-                break
-            perm = list(range(ranks[0]))
-            if flags.get(f"transBatch{side}") and len(perm) > 2:
-                perm = [*perm[1:-1], 0, perm[-1]]
-            if flags.get(f"trans{side}") and len(perm) > 1:
-                perm = [*perm[:-2], perm[-1], perm[-2]]
-            operand = f"{node.output[0]} {side}"
-            while operand in taken:
-                operand += "'"
-            taken.add(operand)
-            operands.append(operand)
-            turned.append(type(node)(op_type="Transpose", input=[name], output=[operand]))
-            turned[-1].attribute.add(name="perm", type=7, ints=perm)  # AttributeProto.INTS
-        if len(operands) == 2:
-            nodes += [*turned, type(node)(op_type="MatMul", input=operands, output=node.output)]
         else:
-            nodes.append(node)
-    is_changed = len(nodes) > len(graph.node)
+            nodes += found
+            is_changed = True
     if is_changed:
         del graph.node[:]
         graph.node.extend(nodes)
@@ -411,31 +373,6 @@ def _without_weights(
         name, element = sparse.values.name, sparse.values.data_type
         graph.input.append(onnx.helper.make_tensor_value_info(name, element, list(sparse.dims)))
     return light
-
-
-def _known_to_inference(node: onnx.NodeProto, own: Container[tuple[str, str]]) -> Iterator[onnx.NodeProto]:
-    """The node, or what stands in for a node of ONNX Runtime; `own` are the functions of the model."""
-    found = _STAND_INS.get(node.op_type) if node.domain == "com.microsoft" else None
-    if (node.domain, node.op_type) in own:
-        yield node
-        return
-    if node.domain == "com.microsoft" and node.op_type in _OF_SEVERAL:
-        *others, last = STAND_INS[f"com.microsoft.{node.op_type}"](node, lambda _: 0)
-        last.output[:] = node.output[:1]
-        yield from (*others, last)
-        return
-    if found is None:
-        yield node
-        return
-    if any(attribute.name in _OTHER_DIMS and attribute.i for attribute in node.attribute):
-        yield node
-        return
-    op_type, inputs = found
-    outputs = [node.output[0]]
-    if node.op_type.startswith("Skip"):
-        outputs += node.output[3:]  # the sum before it is normalized
-    for output in filter(None, outputs):
-        yield type(node)(op_type=op_type, input=node.input[inputs], output=[output], attribute=node.attribute)
 
 
 def _fix_shape(value: onnx.ValueInfoProto, shape: Sequence[int]) -> None:

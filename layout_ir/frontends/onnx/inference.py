@@ -16,7 +16,7 @@ from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.loop_counts import iterations
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
-from layout_ir.frontends.onnx.stand_ins import STAND_INS, StandIn
+from layout_ir.frontends.onnx.stand_ins import standard_nodes
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ def output_types(node: Node, captures: Mapping[str, Value], opsets: Mapping[str,
         _check_loop_inputs(node)
     model = _model_of(node, captures, opsets)
     types = _inferred(model)
-    title = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    if (stand_in := STAND_INS.get(title)) is not None:
-        types = {**types, **_stand_in_types(model, stand_in)}
+    types = {**types, **_stand_in_types(model)}
     if node.op_type == "Loop" and not node.domain:
         types = {**types, **_kept_shapes(model, types)}
     for value in model.graph.output:
@@ -166,25 +164,27 @@ def _is_static(type: onnx.TypeProto) -> bool:
 # --- operators of ONNX Runtime ----------------------------------------------------------------------------------
 
 
-def _stand_in_types(model: onnx.ModelProto, stand_in: StandIn) -> Types:
+def _stand_in_types(model: onnx.ModelProto) -> Types:
+    """The types by what stands in for the one node; none where nothing does."""
     import onnx
     import onnx.defs
     import onnx.helper
 
+    def rank(name: str) -> int:
+        ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in model.graph.input}
+        return (ranks | {tensor.name: len(tensor.dims) for tensor in model.graph.initializer})[name]
+
     (node,) = model.graph.node
-    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in model.graph.input}
-    ranks |= {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
+    nodes = standard_nodes(node, rank)
+    if nodes == [node] or not nodes:
+        return {}
     other = onnx.ModelProto()
     other.CopyFrom(model)
     del other.graph.node[:]
-    other.graph.node.extend(stand_in(node, lambda name: ranks[name]))
-    other.graph.node[-1].output[:] = node.output[:1]
-    known = {name for each in other.graph.node for name in each.output}
+    other.graph.node.extend(nodes)
+    known = {name for each in nodes for name in each.output}
     del other.graph.output[:]
     other.graph.output.extend(value for value in model.graph.output if value.name in known)
     del other.opset_import[:]
     other.opset_import.append(onnx.helper.make_opsetid("", min(18, onnx.defs.onnx_opset_version())))
-    types = dict(_inferred(other))
-    if node.op_type.startswith("Skip") and len(node.output) > 3:
-        types[node.output[3]] = types[node.output[0]]  # the sum of input and skip
-    return types
+    return _inferred(other)

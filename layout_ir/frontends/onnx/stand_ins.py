@@ -9,18 +9,53 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.frontends.onnx.functions import domain_of
+
 if TYPE_CHECKING:
     import onnx
 
-StandIn = Callable[["onnx.NodeProto", Callable[[str], int]], "list[onnx.NodeProto]"]
-"""From a node and the rank of a value to standard nodes, the last of which gives the type of output 0; those of other
-outputs are of nodes that write these."""
+Ranks = Callable[[str], int]
+"""The rank of a value by name; KeyError where it is not known."""
+
+StandIn = Callable[["onnx.NodeProto", Ranks], "list[onnx.NodeProto]"]
+"""From a node to standard nodes, the last of which gives the type of output 0; those of other outputs are of nodes that
+write these. Names in between are the same for every node."""
+
+
+def standard_nodes(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto] | None:
+    """Standard nodes whose results have the types of those of `node`, under their names: the node itself where nothing
+    needs to stand in for it, none where its attributes or inputs leave no way, None where a rank is not known."""
+    domain = domain_of(node.domain)
+    stand_in = STAND_INS.get(f"{domain}.{node.op_type}" if domain else node.op_type)
+    if stand_in is None:
+        return [node]
+    try:
+        found = stand_in(node, rank)
+    except KeyError:
+        return None
+    except (IndexError, StopIteration):
+        return []
+    own = set(node.output)
+    inner = {n: f"{n} within {node.output[0]}" for made in found for n in made.output if n not in own}
+    inner[found[-1].output[0]] = node.output[0]
+    for made in found:
+        made.input[:] = [inner.get(name, name) for name in made.input]
+        made.output[:] = [inner.get(name, name) for name in made.output]
+    if node.op_type in _WITH_SUM:
+        found += [_copy(node.output[0], total) for total in node.output[3:] if total]
+    return found
+
+
+def _copy(source: str, target: str) -> onnx.NodeProto:
+    import onnx.helper
+
+    return onnx.helper.make_node("Identity", [source], [target])
 
 
 def _as(op_type: str, *inputs: int, attributes: Sequence[str] = ()) -> StandIn:
     """A standard operator on some of the inputs, by number, those left out of the node excepted."""
 
-    def nodes(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+    def nodes(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
         import onnx.helper
 
         names = [node.input[number] for number in inputs if number < len(node.input)]
@@ -31,7 +66,29 @@ def _as(op_type: str, *inputs: int, attributes: Sequence[str] = ()) -> StandIn:
     return nodes
 
 
-def _concatenated(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+def _pool(op_type: str, *attributes: str) -> StandIn:
+    """A pool whose channels may be the last dim."""
+    plain = _as(op_type, 0, attributes=attributes)
+
+    def nodes(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+        import onnx.helper
+
+        made = plain(node, rank)
+        if not any(a.name == "channels_last" and a.i for a in node.attribute):
+            return made
+        dims = range(rank(node.input[0]))
+        second, last = [0, dims[-1], *dims[1:-1]], [0, *dims[2:], 1]
+        made[0].input[:], made[0].output[:] = ["channels_second"], ["pooled"]
+        return [
+            onnx.helper.make_node("Transpose", [node.input[0]], ["channels_second"], perm=second),
+            *made,
+            onnx.helper.make_node("Transpose", ["pooled"], ["result"], perm=last),
+        ]
+
+    return nodes
+
+
+def _concatenated(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     """QLinearConcat: scale and zero point of the result, then each tensor with its own."""
     import onnx.helper
 
@@ -50,7 +107,7 @@ def fused_operand_order(rank: int, transposed: bool, batch: bool) -> tuple[int, 
     return tuple(order)
 
 
-def _fused_matmul(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+def _fused_matmul(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     import onnx.helper
 
     flags: dict[str, Any] = {a.name: a.i for a in node.attribute}
@@ -65,7 +122,7 @@ def _fused_matmul(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx
     return [*nodes, onnx.helper.make_node("MatMul", names, ["result"])]
 
 
-def _quantized_gemm(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+def _quantized_gemm(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     """QGemm: a and b have a scale and a zero point each; without a scale for the result it is in single precision."""
     import onnx
     import onnx.helper
@@ -76,7 +133,7 @@ def _quantized_gemm(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[on
     return [product, onnx.helper.make_node("Cast", ["result"], ["real"], to=onnx.TensorProto.FLOAT)]
 
 
-def _product_with_bits(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+def _product_with_bits(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     """MatMulNBits: as many columns as an attribute says."""
     return _of_columns(node, next(a.i for a in node.attribute if a.name == "N"))
 
@@ -86,12 +143,11 @@ def _of_columns(node: onnx.NodeProto, count: int) -> list[onnx.NodeProto]:
     import onnx
     import onnx.helper
 
-    shape, columns = (f"{node.output[0]}/{name}" for name in ("shape", "columns"))
     zero = onnx.helper.make_tensor("zero", onnx.TensorProto.INT64, [1], [0])
     return [
-        _integers(shape, [count]),
-        onnx.helper.make_node("ConstantOfShape", [shape], [columns], value=zero),
-        onnx.helper.make_node("Gather", [node.input[0], columns], ["result"], axis=-1),
+        _integers("shape", [count]),
+        onnx.helper.make_node("ConstantOfShape", ["shape"], ["columns"], value=zero),
+        onnx.helper.make_node("Gather", [node.input[0], "columns"], ["result"], axis=-1),
     ]
 
 
@@ -103,27 +159,25 @@ def _integers(name: str, numbers: Sequence[int]) -> onnx.NodeProto:
     return onnx.helper.make_node("Constant", [], [name], value=tensor)
 
 
-def _attention(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+def _attention(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     """Attention: as many columns as there are of the values, which are a third of those of the weights."""
     import onnx.helper
 
     sizes = next((list(a.ints) for a in node.attribute if a.name == "qkv_hidden_sizes"), None)
     if sizes:
         return _of_columns(node, sizes[-1])
-    names = [f"{node.output[0]}/{name}" for name in ("thirds", "split", "first", "third", "rows", "part")]
-    thirds, split, first, third, rows, part = names
     return [
-        _integers(thirds, [0, 3, -1]),
-        onnx.helper.make_node("Reshape", [node.input[1], thirds], [split]),
-        _integers(first, [0]),
-        onnx.helper.make_node("Gather", [split, first], [third], axis=1),
-        _integers(rows, [0, -1]),
-        onnx.helper.make_node("Reshape", [third, rows], [part]),
-        onnx.helper.make_node("MatMul", [node.input[0], part], ["result"]),
+        _integers("thirds", [0, 3, -1]),
+        onnx.helper.make_node("Reshape", [node.input[1], "thirds"], ["split"]),
+        _integers("first", [0]),
+        onnx.helper.make_node("Gather", ["split", "first"], ["third"], axis=1),
+        _integers("rows", [0, -1]),
+        onnx.helper.make_node("Reshape", ["third", "rows"], ["part"]),
+        onnx.helper.make_node("MatMul", [node.input[0], "part"], ["result"]),
     ]
 
 
-def _embedded(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+def _embedded(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     """EmbedLayerNormalization: a row per word, a count per sentence, and a row per word."""
     import onnx
     import onnx.helper
@@ -131,16 +185,17 @@ def _embedded(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.Nod
     nodes: list[onnx.NodeProto] = []
     words, table, outputs = node.input[0], node.input[2], [*node.output, "", ""]
     if outputs[1]:
-        place = f"{node.output[0]}/place"
         nodes += [
-            onnx.helper.make_node("ArgMax", [words], [place], axis=1, keepdims=0),
-            onnx.helper.make_node("Cast", [place], [outputs[1]], to=onnx.TensorProto.INT32),
+            onnx.helper.make_node("ArgMax", [words], ["place"], axis=1, keepdims=0),
+            onnx.helper.make_node("Cast", ["place"], [outputs[1]], to=onnx.TensorProto.INT32),
         ]
     if outputs[2]:
         nodes.append(onnx.helper.make_node("Gather", [table, words], [outputs[2]]))
     return [*nodes, onnx.helper.make_node("Gather", [table, words], ["result"])]
 
 
+_WITH_SUM = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+"""Those whose output 3 is the sum of input and skip, of the type of output 0."""
 _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
 
 STAND_INS: dict[str, StandIn] = {
@@ -152,9 +207,9 @@ STAND_INS: dict[str, StandIn] = {
     "com.microsoft.FusedGemm": _as("Gemm", 0, 1, attributes=("transA", "transB")),
     "com.microsoft.FusedMatMul": _fused_matmul,
     "com.microsoft.QGemm": _quantized_gemm,
-    "com.microsoft.QLinearAveragePool": _as("AveragePool", 0, attributes=_WINDOW),
+    "com.microsoft.QLinearAveragePool": _pool("AveragePool", *_WINDOW),
     "com.microsoft.QLinearConcat": _concatenated,
-    "com.microsoft.QLinearGlobalAveragePool": _as("GlobalAveragePool", 0),
+    "com.microsoft.QLinearGlobalAveragePool": _pool("GlobalAveragePool"),
     **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), _as("Add", 0, 3)),
     **{
         f"com.microsoft.{name}": _as("Identity", 0)

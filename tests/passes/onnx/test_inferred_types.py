@@ -18,6 +18,7 @@ from tests.frontends.onnx.onnxruntime_oracle import session_results
 from tests.passes.onnx.optimized import FLOAT, initializer, model_of, transpose, value
 
 UNKNOWN = oh.make_tensor_value_info("y", FLOAT, None)
+UNKNOWN_BYTES = oh.make_tensor_value_info("y", onnx.TensorProto.UINT8, None)
 
 
 def _shape(type: onnx.TypeProto) -> list[int | str]:
@@ -160,19 +161,39 @@ def test_what_onnx_runtime_fuses_has_the_type_of_what_it_was():
     assert types["e"].tensor_type.elem_type == 2
 
 
-def test_negative_no_type_is_made_up_for_other_dims_nor_for_a_function_of_the_model():
-    nodes = [_of_runtime("FusedGemm", ["x", "x"], ["a"], transB=1), _of_runtime("Gelu", ["x"], ["b"])]
-    model = model_of(nodes, [value("x", 2, 3)], [value("a", 2, 2), value("b", 2, 3)])
+def test_negative_a_function_of_the_model_is_none_of_onnx_runtime():
+    model = model_of([_of_runtime("Gelu", ["x"], ["b"])], [value("x", 2, 3)], [value("b", 2, 3)])
     body = [oh.make_node("Transpose", ["X"], ["Y"], perm=[1, 0])]
     model.functions.append(
         oh.make_function("com.microsoft", "Gelu", ["X"], ["Y"], body, [oh.make_opsetid("", 17)])
     )
     model.opset_import.add(domain="com.microsoft", version=1)
-    for result in model.graph.output:
-        result.type.tensor_type.ClearField("shape")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
     (types,) = inferred_types(model, frozenset(), {}, {}, {})
-    assert not types["a"].tensor_type.HasField("shape")
     assert _shape(types["b"]) == [3, 2]
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("op_type", ["QLinearAveragePool", "QLinearGlobalAveragePool"])
+def test_a_pool_of_quantized_numbers_may_have_its_channels_last(op_type: str, last: int):
+    window = {"kernel_shape": [3, 2], "strides": [2, 1]} if op_type == "QLinearAveragePool" else {}
+    node = _of_runtime(op_type, ["x", "s", "z", "s", "z"], ["q"], channels_last=last, **window)
+    x, s, z = np.zeros((2, 7, 5, 9), np.uint8), np.array(0.5, np.float32), np.array(3, np.uint8)
+    inputs = [value("x", 2, 7, 5, 9, dtype=2), value("s"), value("z", dtype=2)]
+    model = model_of([node, oh.make_node("Identity", ["q"], ["y"])], inputs, [UNKNOWN_BYTES])
+    (result,) = session_results(model, {"x": x, "s": s, "z": z})
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert _shape(types["y"]) == list(result.shape) and types["q"].tensor_type.elem_type == 2
+
+
+def test_negative_without_the_rank_of_its_operand_such_a_pool_has_no_type():
+    nodes = [
+        oh.make_node("Reshape", ["x", "n"], ["a"]),
+        _of_runtime("QLinearGlobalAveragePool", ["a", "s", "z", "s", "z"], ["y"], channels_last=1),
+    ]
+    inputs = [value("x", 8, dtype=2), value("n", "R", dtype=7), value("s"), value("z", dtype=2)]
+    (types,) = inferred_types(model_of(nodes, inputs, [UNKNOWN_BYTES]), frozenset(), {}, {}, {})
+    assert "y" not in types or not types["y"].tensor_type.HasField("shape")
 
 
 def test_what_onnx_runtime_fuses_is_known_in_subgraphs_too():
