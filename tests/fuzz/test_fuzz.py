@@ -19,8 +19,8 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 CASES = {
-    "formats": 150, "ir": 60, "onnx": 90, "plans": 100, "certificates": 400, "commands": 60, "costs": 50,
-    "reorders": 50, "dynamic-reorders": 10, "onednn": 50, "transposes": 30,
+    "formats": 150, "ir": 40, "onnx": 90, "plans": 100, "certificates": 400, "commands": 30, "costs": 50,
+    "reorders": 50, "dynamic-reorders": 10, "onednn": 50, "transposes": 15,
 }  # fmt: skip
 """Inputs of each kind: three seconds' worth, or so."""
 

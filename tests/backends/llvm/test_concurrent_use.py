@@ -31,8 +31,9 @@ def test_threads_that_meet_the_library_together_get_the_right_bytes(threads: int
 
 @needs_fork
 @pytest.mark.slow
-def test_children_are_right_that_are_forked_while_threads_compile_and_drop_kernels():
-    _ends_well(concurrent_use.in_a_process("forks", 40, 2))
+@pytest.mark.parametrize("children", [15, pytest.param(40, marks=pytest.mark.deep)])
+def test_children_are_right_that_are_forked_while_threads_compile_and_drop_kernels(children: int):
+    _ends_well(concurrent_use.in_a_process("forks", children, 2))
 
 
 @needs_fork

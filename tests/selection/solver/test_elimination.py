@@ -24,6 +24,7 @@ from layout_ir.selection.solver.selection_problem import (
     tree_cost,
 )
 from layout_ir.selection.solver.small_tables import MOST_ENTRIES
+from tests.seeds import seeds
 from tests.selection.problems import (
     brute_force,
     cyclic_problem,
@@ -172,15 +173,16 @@ def test_tables_too_large_for_the_cache_lead_to_the_same_choice(monkeypatch: pyt
     assert [total for total, _ in whole] == [brute_force(problem) for problem in problems]
 
 
+@pytest.mark.parametrize("seed", seeds(1, 3))
 @pytest.mark.parametrize("tails", [False, True])
-def test_sets_of_shared_users_are_worth_what_brute_force_finds(tails: bool):
-    rng = random.Random(8)
+def test_sets_of_shared_users_are_worth_what_brute_force_finds(tails: bool, seed: int):
+    rng = random.Random(8 + seed)
     tied = 0
-    for _ in range(25):
+    for _ in range(10):
         problem = dense_problem(rng, 4, 3)
         tied += any(sets.tail is not None for sets in CostFunctions(problem, 1).demand_sets.values())
         assert _solve(problem, 1, tails=tails) == (brute_force(problem),) * 2
-    assert tied > 20, "no value shares its users with another: nothing is tested"
+    assert tied > 7, "no value shares its users with another: nothing is tested"
 
 
 def test_sets_of_values_in_cycles():
