@@ -15,6 +15,7 @@ from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.exits.linalg.loop_writer import write_loops
 from layout_ir.passes.convert_to_loops import convert_to_loops
 from layout_ir.passes.optimize_pipeline import optimize
+from layout_ir.printing import print_module
 from tests.exits.linalg.agreement import assert_agree
 from tests.programs import parse
 
@@ -116,3 +117,40 @@ def test_negative_an_op_on_tensors_that_is_not_known_is_an_error_that_names_it()
     )
     with pytest.raises(LocatedError, match=r"tensor\.concat on tensors has no form as loops"):
         write_loops(module)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            """func.func @main(%x: tensor<?x3xf32>, %c: f32) -> tensor<?x3xf32> {
+              %y = linalg.fill ins(%c : f32) outs(%x : tensor<?x3xf32>) -> tensor<?x3xf32>
+              func.return %y : tensor<?x3xf32>
+            }""",
+            r"linalg\.fill on dynamic extents has no form as loops",
+        ),
+        (
+            """func.func @main() -> tensor<2xf32> {
+              %y = arith.constant dense_resource<far> : tensor<2xf32>
+              func.return %y : tensor<2xf32>
+            }""",
+            r"dense_resource<far.*> : tensor<2xf32> has no form as loops: write its values as dense",
+        ),
+    ],
+)
+def test_negative_what_has_no_loops_is_an_error(text: str, reason: str):
+    with pytest.raises(LocatedError, match=reason):
+        write_loops(parse(text))
+
+
+def test_negative_ops_on_buffers_stay_as_they_are():
+    module = parse(
+        """
+        func.func @main(%a: memref<2x3xf32>, %c: f32) {
+          linalg.fill ins(%c : f32) outs(%a : memref<2x3xf32>)
+          func.return
+        }
+        """
+    )
+    write_loops(module)
+    assert "linalg.fill" in print_module(module) and "scf.for" not in print_module(module)
