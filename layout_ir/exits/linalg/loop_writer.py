@@ -359,7 +359,7 @@ class _LoopWriter:
         block, count = op.body.block, len(op.inputs)
         targets = [
             self._target(nest, result, init, is_read=bool(block.args[count + k].uses))
-            for k, (result, init) in enumerate(zip(op.results, op.outputs, strict=True))
+            for k, (result, init) in enumerate(zip(op.results, op.operands[count:], strict=True))
         ]
         sources = [
             (self.buffers[x] if is_tensor(x.type) else x, exprs)

@@ -10,6 +10,7 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 import layout_ir as li
+from layout_ir.api.program_text import parse_program
 from layout_ir.diagnostics import LocatedError
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.exits.linalg.loop_writer import write_loops
@@ -104,6 +105,21 @@ def test_control_flow_carries_buffers(tmp_path: Path):
     shapes = [tensor_type(type).get_shape() for type in function.function_type.inputs]
     inputs = [np.random.default_rng(2).standard_normal(shape).astype(np.float32) for shape in shapes]
     assert_agree({"f": (module, inputs)}, tmp_path, convert=convert_to_loops)
+
+
+def test_a_map_has_one_output(tmp_path: Path):
+    module = parse_program(
+        """
+        func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+          %e = tensor.empty() : tensor<2x3xf32>
+          %r = linalg.map { arith.subf } ins(%x, %y : tensor<2x3xf32>, tensor<2x3xf32>) outs(%e : tensor<2x3xf32>)
+          func.return %r : tensor<2x3xf32>
+        }
+        """,
+        "program.mlir",
+    )
+    inputs = [np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 2.5, np.float32)]
+    assert_agree({"main": (module, inputs)}, tmp_path, convert=convert_to_loops)
 
 
 def test_negative_an_op_on_tensors_that_is_not_known_is_an_error_that_names_it():
