@@ -188,7 +188,9 @@ def _from_elements(op: tensor.FromElementsOp, operands: Sequence[Any]) -> Tensor
 
 
 def _const_shape(op: Operation, operands: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(cast("DenseIntOrFPElementsAttr", op.properties["values"]).get_values())
+    return tuple(
+        int(cast("int", x)) for x in cast("DenseIntOrFPElementsAttr", op.properties["values"]).get_values()
+    )
 
 
 def _pack(op: PackOp, operands: Sequence[Any]) -> Tensor:

@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, cast
 
 from layout_ir.certificate.bound import Clusters
-from layout_ir.certificate.form import fault
+from layout_ir.certificate.schema import fault
 from layout_ir.certificate.stated_cost_functions import StatedCostFunctions
 from layout_ir.certificate.stated_problem import INFINITE, Budget, StatedProblem
 from layout_ir.errors import LayoutError

@@ -11,9 +11,9 @@ _OPTION = ([int], [int], int)
 _MESSAGE = (int, int, [int], [int])
 
 _PROOF: dict[str, Any] = {"messages": [_MESSAGE], "drop?": [(int, int)], "split?": int}
-_PROOF |= {"cases?": [_PROOF], "then?": _PROOF}
+_PROOF.update({"cases?": [_PROOF], "then?": _PROOF})
 
-FORM: dict[str, Any] = {
+SCHEMA: dict[str, Any] = {
     "problem": {
         "ops": [{"operands": [int], "results": [int], "weight": int, "choices": [_OPTION]}],
         "values": [{"weight": int, "reorder": [[int]]}],
@@ -25,41 +25,43 @@ FORM: dict[str, Any] = {
     "scale": int,
     "choices": [int],
 }
-"""A type, a list of one form, a list of these forms (behind an ellipsis, of anything), or an object whose keys may be
-absent where they end in `?`."""
+"""A type, a list of one schema, a list with a schema for each entry (behind an ellipsis, anything), or an object whose
+keys may be absent where they end in `?`."""
 
 
-def fault(node: Any, form: Any = FORM, where: str = "") -> str | None:
-    """The first place in which `node` is not of this form, and what is expected there; None where there is none."""
-    if isinstance(form, type):
-        return None if type(node) is form else _wrong(node, where, "a number" if form is int else "a word")
-    if isinstance(form, dict):
-        return _fault_in_object(node, cast("Mapping[str, Any]", form), where)
+def fault(node: Any, schema: Any = SCHEMA, where: str = "") -> str | None:
+    """The first place in which `node` is not as in `schema`, and what is expected there; None where there is none."""
+    if isinstance(schema, type):
+        return (
+            None if type(node) is schema else _wrong(node, where, "a number" if schema is int else "a word")
+        )
+    if isinstance(schema, dict):
+        return _fault_in_object(node, cast("Mapping[str, Any]", schema), where)
     if not isinstance(node, list):
         return _wrong(node, where, "a list")
     entries = cast("list[Any]", node)
-    if isinstance(form, list):
-        forms = cast("list[Any]", form) * len(entries)
+    if isinstance(schema, list):
+        parts = cast("list[Any]", schema) * len(entries)
     else:
-        forms = [each for each in cast("tuple[Any, ...]", form) if each is not ...]
-        if len(entries) < len(forms) or (len(entries) > len(forms) and ... not in form):
-            return _wrong(node, where, f"a list of {len(forms)}")
+        parts = [part for part in cast("tuple[Any, ...]", schema) if part is not ...]
+        if len(entries) < len(parts) or (len(entries) > len(parts) and ... not in schema):
+            return _wrong(node, where, f"a list of {len(parts)}")
     found = (
-        fault(entry, each, f"{where}[{k}]")
-        for k, (entry, each) in enumerate(zip(entries, forms, strict=False))
+        fault(entry, part, f"{where}[{k}]")
+        for k, (entry, part) in enumerate(zip(entries, parts, strict=False))
     )
     return next((each for each in found if each is not None), None)
 
 
-def _fault_in_object(node: Any, form: Mapping[str, Any], where: str) -> str | None:
+def _fault_in_object(node: Any, schema: Mapping[str, Any], where: str) -> str | None:
     if not isinstance(node, dict):
         return _wrong(node, where, "an object")
     entries = cast("dict[str, Any]", node)
-    for name, each in form.items():
+    for name, part in schema.items():
         key = name.removesuffix("?")
         place = f"{where}.{key}" if where else key
         if key in entries:
-            found = fault(entries[key], each, place)
+            found = fault(entries[key], part, place)
             if found is not None:
                 return found
         elif key == name:
