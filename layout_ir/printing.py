@@ -55,7 +55,7 @@ ELIDED = f"dense_resource<{_ELIDED_HANDLE}>"
 """The text of an elided constant, as in MLIR: it parses, but its values are lost."""
 
 
-def _is_elided(handle: str) -> bool:
+def is_elided(handle: str) -> bool:
     """Whether a resource is an elided constant; xDSL numbers the handle in the second program that a process reads."""
     return re.fullmatch(f"{_ELIDED_HANDLE}(_[0-9]+)?", handle) is not None
 
@@ -141,7 +141,7 @@ class ProgramPrinter(Printer):
                 self._is_in_body = False
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
             self._print_constant(cast("DenseIntOrFPElementsAttr[Any]", attribute))
-        elif isinstance(attribute, DenseResourceAttr) and _is_elided(attribute.resource_handle.data):
+        elif isinstance(attribute, DenseResourceAttr) and is_elided(attribute.resource_handle.data):
             self._elided += 1
             self.print_string(f"{ELIDED} : ")
             self.print_attribute(attribute.type)

@@ -81,6 +81,7 @@ from layout_ir.passes.physical.reshape_removal import remove_reshapes
 from layout_ir.passes.physical.structured_rewrites import rewrite_structured
 from layout_ir.passes.rewriting import erase_dead, insert_after, retype, update_signatures
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
+from layout_ir.printing import is_elided
 
 Reorders = Literal["ops", "call"]
 
@@ -383,6 +384,8 @@ def _view(build: PhysicalBuilder, op: ViewOp, x: PhysicalValue, result: Physical
 def _constant(build: PhysicalBuilder, op: nn.ConstantOp, result: PhysicalTensor) -> PhysicalValue:
     """The constant in physical dims. Values that were left out in print are left out again."""
     if isinstance(op.value, DenseResourceAttr):
+        if not is_elided(op.value.resource_handle.data):
+            raise LayoutError(f"{op.value} is not read, and may have to move: write its values as dense<...>")
         type = cast("TensorType[Attribute]", _physical_type(op.result.type))
         left_out = {"value": DenseResourceAttr(op.value.resource_handle, type)}
         return PhysicalValue(

@@ -43,7 +43,7 @@ from layout_ir.passes.folding.hoist_sink import (
 )
 from layout_ir.passes.folding.reformat import reformat_producers, reformat_users
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op, retype
+from layout_ir.passes.rewriting import erase_dead, insert_after, is_literal, replace_op, retype
 from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_ns
 from layout_ir.passes.selection.problem.frequency import weight_of
 
@@ -148,9 +148,11 @@ def shared(op: Operation) -> SSAValue | None:
 
 
 def of_constant(op: Operation) -> SSAValue | None:
-    """A change of a literal   =>   the literal in that layout"""
+    """A change of a literal   =>   the literal in that layout; not of a resource, whose bytes would have to move"""
     owner = op.operands[0].owner if op.operands else None
     if not is_layout_change(op) or not isinstance(owner, nn.ConstantOp | arith.ConstantOp | tosa.ConstOp):
+        return None
+    if not isinstance(owner, nn.ConstantOp) and not is_literal(owner):
         return None
     again = owner.clone()
     again.results[0].name_hint = owner.results[0].name_hint

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, tosa
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, NoneAttr
+from xdsl.dialects.builtin import ModuleOp, NoneAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -30,7 +30,7 @@ from layout_ir.dialects.layout import AnyAttr, ReorderOp, has_layout, is_any, is
 from layout_ir.dialects.nn import NN
 from layout_ir.errors import LayoutError
 from layout_ir.passes.layout_pass import LayoutPass, errors_of_pass
-from layout_ir.passes.rewriting import insert_after, retype, update_signatures
+from layout_ir.passes.rewriting import insert_after, is_literal, retype, update_signatures
 
 OPENED = frozenset({"arith", "linalg", "math", "nn", "tensor", "tosa"})
 """The dialects whose tensors are opened."""
@@ -61,7 +61,7 @@ def _open(module: ModuleOp, arguments: bool, results: bool) -> int:
     now_any = {retype(value, with_format(value.type, AnyAttr())) for value in values}
     if arguments or results:
         now_any |= _retype_calls(module, functions, results)
-    _insert_reorders(module, functions, results)
+    _insert_reorders(module, functions, results, now_any)
     update_signatures(module)
     return len(now_any)
 
@@ -81,8 +81,7 @@ def _is_opened(op: Operation) -> bool:
     if not all(has_layout(type) for type in types if is_tensor(type)):
         return False
     if isinstance(op, arith.ConstantOp | tosa.ConstOp):
-        # The literal repeats the type, which only this kind can say with an encoding.
-        return isinstance(op.properties.get("value", op.properties.get("values")), DenseIntOrFPElementsAttr)
+        return is_literal(op)
     return not any(_holds_tensors(block) for region in op.regions for block in region.blocks)
 
 
@@ -105,13 +104,18 @@ def _retype_calls(module: ModuleOp, functions: dict[str, FuncOp], results: bool)
     return found
 
 
-def _insert_reorders(module: ModuleOp, functions: dict[str, FuncOp], results: bool) -> None:
-    """Gives every op operands of the types that it takes, with one reorder per value and type."""
+def _insert_reorders(
+    module: ModuleOp, functions: dict[str, FuncOp], results: bool, now_any: set[SSAValue]
+) -> None:
+    """Gives every op operands of the types that it takes, with one reorder per value and type.
+
+    What was `#layout.any` before, and is not in `now_any`, is so to every op that takes it.
+    """
     made: dict[tuple[SSAValue, bool], SSAValue] = {}
     for op in list(module.walk()):
         for k, wants_any in _wanted(op, functions, results):
             value = op.operands[k]
-            if not has_layout(value.type) or is_any(value.type) == wants_any or not _is_plain_or_any(value):
+            if not (_is_plain(value.type) if wants_any else value in now_any):
                 continue
             if (value, wants_any) not in made:
                 reorder = ReorderOp(value, AnyAttr() if wants_any else None)
@@ -120,18 +124,14 @@ def _insert_reorders(module: ModuleOp, functions: dict[str, FuncOp], results: bo
             op.operands[k] = made[value, wants_any]
 
 
-def _is_plain_or_any(value: SSAValue) -> bool:
-    return _is_plain(value.type) or is_any(value.type)
-
-
 def _wanted(op: Operation, functions: dict[str, FuncOp], results: bool) -> Iterator[tuple[int, bool]]:
     """The operands of `op`, by number, that have to be open (True) or of the type they had (False)."""
     if op.dialect_name() == "layout" or isinstance(op, FuncOp):
         return
     if isinstance(op, CallOp):
         callee = functions.get(op.callee.string_value())
-        types = op.operand_types if callee is None else [arg.type for arg in callee.args]
-        yield from ((k, is_tensor(type) and is_any(type)) for k, type in enumerate(types))
+        for k, value in enumerate(op.operands):
+            yield k, callee is not None and is_tensor(value.type) and is_any(callee.args[k].type)
         return
     inside = results if isinstance(op, ReturnOp) else _is_opened(op)
     yield from ((k, inside) for k, value in enumerate(op.operands) if is_tensor(value.type))

@@ -25,10 +25,19 @@ def retype(value: SSAValue, type: Attribute) -> SSAValue:
 
 def _retype_literal(op: arith.ConstantOp | tosa.ConstOp, type: Attribute) -> None:
     """Gives the literal of `op` the type of the result, encoding included, which these ops repeat there."""
-    name = "value" if isinstance(op, arith.ConstantOp) else "values"
+    name = _literal_name(op)
     literal = op.properties[name]
     if isinstance(literal, DenseIntOrFPElementsAttr):
         op.properties[name] = DenseIntOrFPElementsAttr(type, literal.data)  # pyright: ignore
+
+
+def is_literal(op: arith.ConstantOp | tosa.ConstOp) -> bool:
+    """Whether the op holds its elements itself, and so can be retyped: not where a resource of the file has them."""
+    return isinstance(op.properties[_literal_name(op)], DenseIntOrFPElementsAttr)
+
+
+def _literal_name(op: arith.ConstantOp | tosa.ConstOp) -> str:
+    return "value" if isinstance(op, arith.ConstantOp) else "values"
 
 
 def insert_after(value: SSAValue, op: Operation) -> None:

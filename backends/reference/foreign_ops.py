@@ -25,7 +25,7 @@ from layout_ir.dialects.upstream import ADDITIONS, PackOp, RelayoutOp, UnPackOp
 from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.dialects.upstream.wider_ops import WiderPadOp, WiderReshapeOp
 from layout_ir.elements.numpy_types import Array, poison, storage, stored_number
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.foreign.scalar import apply, compute_dtype, constant, evaluate
 from layout_ir.foreign.structured import ELEMENTWISE
 from layout_ir.foreign.structured import structured as loops_of
@@ -56,10 +56,13 @@ def _constant(op: arith.ConstantOp | tosa.ConstOp, operands: Sequence[Any]) -> A
         return value if value.dtype.kind == "f" else int(value)
     literal = op.value if isinstance(op, arith.ConstantOp) else op.values
     if not isinstance(literal, DenseIntOrFPElementsAttr):
-        raise LayoutError("the values of this constant were left out when it was printed")
+        raise LayoutError(
+            f"{literal} has no values here: they were left out when it was printed, or are in a resource of the file, "
+            "which is not read: write them as dense<...>"
+        )
     kind = compute_dtype(literal.get_element_type())
     values = np.array(literal.get_values(), kind)
-    shape = () if literal.is_splat() else tuple(literal.get_shape())
+    shape = () if values.size and literal.is_splat() else tuple(literal.get_shape())
     dtype = dtype_of(op.results[0].type)
     if dtype == "bf16":
         raise LayoutError("constants of bf16 are not supported outside of nn.constant")
@@ -98,8 +101,9 @@ def _indices(static: DenseArrayBase[IntegerType], dynamic: Sequence[Any]) -> lis
 
 def _where(
     op: tensor.ExtractSliceOp | tensor.InsertSliceOp, operands: Sequence[Any], first: int
-) -> tuple[slice, ...]:
-    """The box that extract_slice and insert_slice name; `first` operands are tensors."""
+) -> tuple[Array, ...]:
+    """The box that extract_slice and insert_slice name, as indices of the last of the `first` operands, which are
+    tensors. Raises LayoutError where it reaches beyond that tensor."""
     counts = (len(op.offsets), len(op.sizes), len(op.strides))
     ends = [first + sum(counts[:k]) for k in range(4)]
     offsets, sizes, strides = (
@@ -108,10 +112,15 @@ def _where(
             (op.static_offsets, op.static_sizes, op.static_strides), ends, ends[1:], strict=False
         )
     )
-    return tuple(
-        slice(offset, offset + (size - 1) * stride + 1, stride)
+    box = [
+        offset + stride * np.arange(size)
         for offset, size, stride in zip(offsets, sizes, strides, strict=True)
-    )
+    ]
+    for dim, (indices, extent) in enumerate(zip(box, operands[first - 1].shape, strict=True)):
+        outside = indices[(indices < 0) | (indices >= extent)]
+        if outside.size:
+            raise LayoutError(f"the slice reaches index {outside[0]} of dim {dim}, whose extent is {extent}")
+    return np.ix_(*box)
 
 
 def _extract_slice(op: tensor.ExtractSliceOp, operands: Sequence[Any]) -> Tensor:
@@ -133,6 +142,8 @@ def _pad(op: tensor.PadOp, operands: Sequence[Any]) -> Tensor:
     (value,) = evaluate(op.region.block, [None] * len(low))
     if value is None:
         raise LayoutError("the value that pads is not a constant")
+    if min((*low, *high), default=0) < 0:
+        raise LayoutError(f"pads of {low} in front and {high} behind: fewer than none have no meaning")
     filling = stored_number(float(value), x.dtype)
     return _moved(op, np.pad(x.logical(), list(zip(low, high, strict=True)), constant_values=filling))
 
@@ -151,7 +162,35 @@ def _dim(op: tensor.DimOp, operands: Sequence[Any]) -> int:
 
 
 def _extract(op: tensor.ExtractOp, operands: Sequence[Any]) -> Any:
-    return operands[0].logical()[tuple(int(index) for index in operands[1:])]
+    return operands[0].logical()[_place(operands[0], operands[1:])]
+
+
+def _place(x: Tensor, indices: Sequence[Any]) -> tuple[int, ...]:
+    """The index of an element of `x`. Raises LayoutError where there is none."""
+    place = tuple(int(index) for index in indices)
+    if not all(0 <= index < extent for index, extent in zip(place, x.shape, strict=True)):
+        raise LayoutError(f"there is no element {list(place)} of {shape_text(x.shape)}")
+    return place
+
+
+def _insert(op: tensor.InsertOp, operands: Sequence[Any]) -> Tensor:
+    x: Tensor = operands[1]
+    elements = np.array(x.logical())
+    elements[_place(x, operands[2:])] = stored_number(operands[0], x.dtype)
+    return _moved(op, elements)
+
+
+def _from_elements(op: tensor.FromElementsOp, operands: Sequence[Any]) -> Tensor:
+    type = op.results[0].type
+    dtype = dtype_of(type)
+    elements = np.array([stored_number(x, dtype) for x in operands], storage(dtype))
+    return _made(op, elements.reshape(layout_at_run_time(type).shape))
+
+
+def _const_shape(op: Operation, operands: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(
+        int(cast("int", x)) for x in cast("DenseIntOrFPElementsAttr", op.properties["values"]).get_values()
+    )
 
 
 def _pack(op: PackOp, operands: Sequence[Any]) -> Tensor:
@@ -223,9 +262,12 @@ _TENSOR_OPS: dict[type[Operation], Run] = {
     tosa.ConcatOp: _concat,
     tensor.CastOp: _cast,
     TOSA_OPS["tosa.const"]: _constant,
+    TOSA_OPS["tosa.const_shape"]: _const_shape,
     TOSA_OPS["tosa.reshape"]: _reshape,
     tensor.DimOp: _dim,
     tensor.ExtractOp: _extract,
+    tensor.InsertOp: _insert,
+    tensor.FromElementsOp: _from_elements,
 }
 
 

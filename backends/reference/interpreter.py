@@ -27,6 +27,7 @@ from xdsl.interpreters.arith import ArithFunctions
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import InterpretationError
 
 from layout_ir.backends.reference.foreign_ops import ForeignFunctions
 from layout_ir.backends.reference.opaque_nodes import run_opaque
@@ -37,6 +38,7 @@ from layout_ir.diagnostics import LocatedError, UnforeseenOpError, name_of_op
 from layout_ir.dialects.layout import dtype_of, has_layout, is_tensor
 from layout_ir.dialects.nn import ConstantOp, OpaqueOp
 from layout_ir.errors import LayoutError
+from layout_ir.foreign.scalar import Trap
 
 Trace = Callable[[Operation, Sequence[Tensor], float], None]
 """Called after an op with the op, its operands and results, and the seconds it took."""
@@ -153,8 +155,10 @@ def _errors_of(op: Operation) -> Generator[None]:
         raise  # an op inside op, or of a function that it calls
     except RecursionError:
         raise LocatedError(f"{name_of_op(op)}: functions call each other too deeply", op) from None
-    except LayoutError as error:
+    except (LayoutError, Trap) as error:
         raise LocatedError(f"{name_of_op(op)}: {error}", op) from error
+    except InterpretationError as error:
+        raise LocatedError(f"{name_of_op(op)} has no reference semantics here: {error}", op) from error
     except Exception as error:
         raise UnforeseenOpError(f"'{name_of_op(op)}' op", error, op) from error
 

@@ -55,3 +55,12 @@ func.func @negative_groups_across_blocks(%x : tensor<2x48x5x4xf32, #nChw8c>, %p 
   %r = nn.group_norm %x, %p, %p groups = 4 : (tensor<2x48x5x4xf32, #nChw8c>, tensor<48xf32>, tensor<48xf32>) -> tensor<2x48x5x4xf32, #nChw8c>
   func.return %r : tensor<2x48x5x4xf32, #nChw8c>
 }
+
+// -----
+
+#ba = #layout.tag<ba>
+func.func @bytes_in_a_resource() -> tensor<2x3xf32, #ba> {
+  // expected-error @below {{is not read, and may have to move: write its values as dense<...>}}
+  %r = nn.constant dense_resource<far> : tensor<2x3xf32, #ba>
+  func.return %r : tensor<2x3xf32, #ba>
+}

@@ -137,3 +137,10 @@ func.func @negative_two_kernels(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor
   %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3, name = "a">, #layout.option<ins = [#nchw], outs = [#nchw], cost = 5, name = "b">]} : tensor<1x8x4x4xf32, #layout.any>
   func.return %a : tensor<1x8x4x4xf32, #layout.any>
 }
+
+// -----
+
+// expected-error @below {{func.func has no option on target blocked8 for tensor<4611686018427387904x4xf32, #layout.any>: (n, c) : [n, c] of shape 4611686018427387904x4 spans 18446744073709551616 elements: not below 2^63}}
+func.func @more_elements_than_there_are_addresses(%x : tensor<4611686018427387904x4xf32, #layout.any>) {
+  func.return
+}

@@ -52,6 +52,15 @@ def _encoded(numbers: Array, dtype: str) -> Array:
     return narrow(numbers, dtype) if dtype == "bf16" else encoded(numbers, dtype, saturate=False)
 
 
+def _array_of(values: Any) -> Array:
+    """What NumPy takes `values` for. Raises LayoutError where it takes them for nothing: a ragged list, a tensor of
+    torch that is sparse."""
+    try:
+        return np.asarray(values)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise LayoutError(f"{type(values).__name__} is no array to NumPy: {error}") from error
+
+
 class _None:
     """The type of NONE."""
 
@@ -211,7 +220,9 @@ class Memory(ArrayInterop):
             self._set(values)
 
     def _set(self, values: Any) -> None:
-        array = np.asarray(values)
+        array = _array_of(values)
+        if array.dtype.kind == "c":
+            raise LayoutError(f"numbers of {array.dtype} do not fit {self.desc}: say which part of them")
         element = element_type(self.desc.dtype)
         if array.dtype.kind == "f" and element.is_float and element.storage != element.array_name:
             array = _encoded(array, self.desc.dtype)
@@ -357,7 +368,7 @@ class Memory(ArrayInterop):
         `dtype` names the element type where NumPy's does not say it (bf16 as uint16 bits, i4 as int8). With `copy`
         False a layout the array does not have is a LayoutError; with True memory is always new.
         """
-        array = np.asarray(array)
+        array = _array_of(array)
         there = layout_and_row(array)
         wanted = TensorDesc(
             array.shape, dtype or element_type_of(array.dtype).name, there[0] if layout is None and there else layout,

@@ -61,13 +61,24 @@ class ArrayInterop(ABC):
     def from_dlpack(
         cls, tensor: Any, layout: Layout | Format | str | None = None, *, copy: bool | None = None
     ) -> Self:
-        """The tensor of another library (torch, JAX, CuPy on the host); shares its memory where it lies as `layout`."""
+        """The tensor of another library (torch, JAX, CuPy on the host); shares its memory where it lies as `layout`.
+
+        A tensor of torch whose numbers are negated when they are read (`is_neg`) does not, and is a LayoutError with
+        `copy` False.
+        """
         bf16 = "bfloat16" in str(getattr(tensor, "dtype", ""))
         if getattr(tensor, "requires_grad", False):
             tensor = tensor.detach()
+        if hasattr(tensor, "is_neg") and tensor.is_neg():
+            # Its memory holds them as they were before, of which torch says nothing to DLPack.
+            if copy is False:
+                raise LayoutError(
+                    "torch negates the numbers of this tensor when it reads them: it takes a copy"
+                )
+            tensor = tensor.resolve_neg()
         try:
             array = np.from_dlpack(Relabelled(tensor) if bf16 else tensor)
-        except (BufferError, RuntimeError, TypeError) as error:
+        except (AttributeError, BufferError, RuntimeError, TypeError) as error:
             raise LayoutError(f"cannot take {type(tensor).__name__} through DLPack: {error}") from None
         return cls.from_numpy(array, layout, "bf16" if bf16 else None, copy=copy)
 

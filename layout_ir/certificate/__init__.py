@@ -8,4 +8,5 @@ stated_problem.py          what a choice costs
 stated_cost_functions.py   that cost as a sum of tables, each over few variables
 bound.py                   costs shifted between the tables until the sum of their minima is a bound of the sum
 checking.py                cost and bound recomputed, and compared with what the certificate states
+schema.py                  what is where in a certificate, to say which place is malformed
 """

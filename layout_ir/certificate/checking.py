@@ -14,6 +14,7 @@ from math import inf
 from typing import Any, cast
 
 from layout_ir.certificate.bound import Clusters
+from layout_ir.certificate.schema import fault
 from layout_ir.certificate.stated_cost_functions import StatedCostFunctions
 from layout_ir.certificate.stated_problem import INFINITE, Budget, StatedProblem
 from layout_ir.errors import LayoutError
@@ -64,7 +65,8 @@ def recompute(certificate: Any, *, is_ours: bool = False) -> Verdict:
     except (MemoryError, OverflowError) as error:
         raise LayoutError(f"too large to check: {error or type(error).__name__}") from error
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise LayoutError(f"malformed certificate: {type(error).__name__}: {error}") from error
+        reason = None if isinstance(error, RecursionError) else fault(certificate)
+        raise LayoutError(f"malformed certificate: {reason or f'{type(error).__name__}: {error}'}") from error
 
 
 def verify(certificate: Any) -> Verdict:
@@ -86,7 +88,12 @@ def _recomputed(certificate: Any, is_ours: bool) -> Verdict:
     if not isinstance(certificate, dict) or cast(dict[str, Any], certificate).get("format") != FORMAT:
         raise LayoutError(f"not a certificate: 'format' is not '{FORMAT}'")
     given = cast(dict[str, Any], certificate)
-    numbers = sum(_integers(value) for key, value in given.items() if key not in _WORDS)
+    numbers = 0
+    for key in given.keys() - set(_WORDS):
+        try:
+            numbers += _integers(given[key])
+        except LayoutError as error:
+            raise LayoutError(f"{key}: {error}") from error
     problem = StatedProblem(given["problem"], Budget(inf if is_ours else numbers))
     clusters = Clusters(
         StatedCostFunctions(problem, given["sets"]), given["scale"], given["clusters"], given["messages"]

@@ -51,6 +51,7 @@ class HtpNotation(Notation):
     """`ChunkedMemoryLayout<4, 0,0, 1,0, 2,0, 3,0, 1,8, 2,8, 3,32>`, `FlatMemoryLayout<4>`, `R4Crouton`."""
 
     name: ClassVar[str] = "htp"
+    beginning: ClassVar[str] = r"(Chunked|Flat)MemoryLayout\b|R4[A-Z]"
     about: ClassVar[str] = "Qualcomm HTP: ChunkedMemoryLayout<rank, dim,size, ...> and R4 names"
     order: ClassVar[str] = "dims 0, 1, 2, 3 of the pairs: n, h, w, c; h, w, i, o for weights"
     by_index: ClassVar[bool] = False

@@ -1,7 +1,8 @@
 """TVM: layout strings (`NCHW16c`) and index maps.
 
 A layout string names the dims of the stored array: a capital letter is a dim, or the outer part of one, a number and
-a small letter the inner part. Each dim may be blocked once, so many oneDNN tags have no string. The string does not
+a small letter an inner part. Of several inner parts of one dim (`OIHW4i16o4i`, of 8-bit kernels) the left one counts
+blocks of those to its right, so oneDNN tags have strings, but for names of their own. The string does not
 say which order the dims have in the logical tensor; here it is the usual one of that set of letters (N, C, H, W; O, I,
 H, W), or the order of the string where the letters are no known set. The command line takes the extents of `--shape`
 in the order of the string, as an array of that layout has them: `--from tvm HWIO --shape 3x3x32x64` has 64 outputs.
@@ -59,29 +60,28 @@ class TvmNotation(Notation):
             if primal.count(letter) > 1:
                 raise LayoutError(f"tvm text '{stripped[:60]}' names axis '{letter.upper()}' twice")
         names = _logical_order("".join(primal))
-        blocks: dict[str, int] = {}
-        for part in parts:
-            if part[0].isdigit():
-                letter, size = part[-1], part[:-1]
-                if letter not in primal:
-                    raise LayoutError(
-                        f"tvm text '{stripped[:60]}' blocks axis '{letter}', of which there is no '{letter.upper()}'"
-                    )
-                if letter in blocks:
-                    raise LayoutError(
-                        f"tvm text '{stripped[:60]}' blocks axis '{letter.upper()}' twice: a layout string blocks it "
-                        "once"
-                    )
-                if len(size) > 19 or not 1 <= int(size) < _LIMIT:
-                    raise LayoutError(
-                        f"tvm text '{stripped[:60]}' has a block of {size[:20]}: sizes lie between 1 and 2^63 - 1"
-                    )
-                blocks[letter] = int(size)
+        units = dict.fromkeys(primal, 1)
+        physical: list[PhysicalDim] = []
+        for part in reversed(parts):
+            if part.isupper():
+                continue
+            letter, size = part[-1], part[:-1]
+            if letter not in primal:
+                raise LayoutError(
+                    f"tvm text '{stripped[:60]}' blocks axis '{letter}', of which there is no '{letter.upper()}'"
+                )
+            if len(size) > 19 or not 1 <= int(size) < _LIMIT or units[letter] * int(size) >= _LIMIT:
+                raise LayoutError(
+                    f"tvm text '{stripped[:60]}' has a block of {size[:20]}: sizes lie between 1 and 2^63 - 1, as does "
+                    "their product in an axis"
+                )
+            physical.insert(0, PhysicalDim(names.index(letter), units[letter], int(size)))
+            units[letter] *= int(size)
+        inner = iter(physical)
         physical = [
-            PhysicalDim(names.index(p.lower()), blocks.get(p.lower(), 1), None) if p.isupper()
-            else PhysicalDim(names.index(p[-1]), 1, blocks[p[-1]])
+            PhysicalDim(names.index(p.lower()), units[p.lower()], None) if p.isupper() else next(inner)
             for p in parts
-        ]  # fmt: skip
+        ]
         try:
             return format_of_physical(names, physical)
         except LayoutError:
@@ -114,18 +114,20 @@ class TvmNotation(Notation):
     @staticmethod
     def _is_plain(physical: tuple[PhysicalDim, ...], rank: int) -> bool:
         per_dim = [sum(p.dim == dim for p in physical) for dim in range(rank)]
-        return all(1 <= n <= 2 for n in per_dim) and sum(p.size is None for p in physical) == rank
+        return all(per_dim) and sum(p.size is None for p in physical) == rank
 
     def _text(self, subject: Subject, physical: tuple[PhysicalDim, ...]) -> str:
         text = "".join(
             subject.names[d].upper() for d in range(subject.rank) if all(p.dim != d for p in physical)
         )
         for dim in range(subject.rank):
-            own = sorted((p for p in physical if p.dim == dim), key=lambda p: p.unit)
-            if len(own) > 2:
+            in_memory = [p for p in physical if p.dim == dim]
+            own = sorted(in_memory, key=lambda p: p.unit)
+            if [p for p in in_memory if p is not own[-1]] != own[-2::-1]:
                 raise self.refuse(
                     subject,
-                    f"dim '{subject.names[dim]}' is blocked {len(own) - 1} times, a layout string blocks it once",
+                    f"dim '{subject.names[dim]}' has a larger block inside of a smaller one, and in a layout string "
+                    "the left one counts blocks of the right one",
                 )
             if isinstance(subject, Format) and own and own[-1].size is not None:
                 raise self.refuse(subject, f"dim '{subject.names[dim]}' has a fixed capacity and no rest")

@@ -92,6 +92,42 @@ def test_a_tensor_with_a_gradient_comes_without_it():
     assert Memory.from_torch(torch.ones(3, requires_grad=True)).numpy().tolist() == [1, 1, 1]
 
 
+def test_numbers_that_torch_negates_when_it_reads_them_come_negated():
+    """The imaginary part of a conjugate has the memory of the number itself, and DLPack does not hear of the sign."""
+    tensor = torch.tensor([[1 + 2j, 3 - 4j]]).conj().imag
+    assert tensor.is_neg()
+    assert Memory.from_torch(tensor).numpy().tolist() == tensor.tolist() == [[-2, 4]]
+    with pytest.raises(LayoutError, match="torch negates the numbers of this tensor when it reads them"):
+        Memory.from_dlpack(tensor, copy=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1, 2], "cannot take list through DLPack"),
+        (None, "cannot take NoneType through DLPack"),
+        (torch.eye(2).to_sparse(), "cannot take Tensor through DLPack"),
+    ],
+)
+def test_negative_what_has_no_dlpack(value: Any, message: str):
+    with pytest.raises(LayoutError, match=message):
+        Memory.from_dlpack(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.eye(2).to_sparse(), "Tensor is no array to NumPy: can't convert Sparse"),
+        (torch.ones(2, 2, requires_grad=True), "Tensor is no array to NumPy: .*requires grad"),
+        ([[1, 2], [3]], "list is no array to NumPy"),
+        (np.full((2, 2), 1j), "numbers of complex128 do not fit 2x2 f32"),
+    ],
+)
+def test_negative_values_that_are_no_array_of_numbers(value: Any, message: str):
+    with pytest.raises(LayoutError, match=message):
+        Memory(TensorDesc((2, 2), "f32")).set(value)
+
+
 def test_blocked_memory_leaves_as_a_copy_only():
     memory = Memory.from_torch(torch.randn(2, 17, 5, 4), "nChw8c")
     assert memory.torch().shape == (2, 17, 5, 4)

@@ -77,6 +77,7 @@ def test_strides_that_are_no_multiples_of_an_element_are_no_bytes():
          "a value that only the run time knows", "%"),
         ("lambda n, c: [n * c]", "a product of two indices", "*"),
         ("sch.transform_layout(b, lambda n: [n], lambda m: [m])", "a second map", "lambda"),
+        ("ChunkedMemoryLayout<4, 0,0, 1,0, 2,0, 9,0>", "names dim 9 of a layout of rank 4", "9"),
         ("memref<2x?xf32, strided<[5, 1]>>", "dynamic extents have no layout", "2"),
         ("#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0], CGALayout = [[0, 1]]}>",
          "several CTAs", "["),

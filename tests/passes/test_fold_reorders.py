@@ -294,3 +294,15 @@ def test_a_chain_is_merged_where_that_is_no_dearer_by_the_costs():
 
 def test_negative_a_chain_stays_where_one_reorder_is_dearer():
     assert _left_of_the_chain(21) == 2
+
+
+def test_negative_a_constant_whose_bytes_are_in_a_resource_is_not_written_in_another_layout():
+    module = parse("""
+func.func @f() -> tensor<2x3xf32, #layout.tag<ba>> {
+  %c = arith.constant dense_resource<far> : tensor<2x3xf32>
+  %r = layout.reorder %c : tensor<2x3xf32> -> tensor<2x3xf32, #layout.tag<ba>>
+  func.return %r : tensor<2x3xf32, #layout.tag<ba>>
+}""")
+    fold_reorders(module)
+    module.verify()
+    assert any(isinstance(op, ReorderOp) for op in module.walk())

@@ -153,3 +153,37 @@ def test_negative_what_is_no_module_is_an_error():
     function = next(op for op in _parse().walk() if isinstance(op, FuncOp))
     with pytest.raises(LayoutError, match="a program is a ModuleOp of xDSL, not of type FuncOp"):
         li.open_layouts(function)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("arguments", [False, True])
+def test_what_a_function_without_a_body_takes_stays_as_it_was(arguments: bool):
+    module = _parse("""
+func.func private @library(tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @f(%x : tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %e = math.exp %x : tensor<4x8xf32>
+  %a, %b = func.call @both(%x, %e) : (tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
+  func.return %a : tensor<4x8xf32>
+}
+func.func private @both(tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
+""")
+    assert li.open_layouts(module, arguments=arguments) == 1 + arguments
+    module.verify()
+
+
+def test_what_is_open_already_stays_open_in_regions_that_are_not_ours():
+    module = _parse("""
+!T = tensor<4x8xf32, #layout.any>
+func.func @f(%x : tensor<4x8xf32>, %n : index) -> tensor<4x8xf32> {
+  %e = math.exp %x : tensor<4x8xf32>
+  %p = layout.reorder %e : tensor<4x8xf32> -> !T
+  %r = scf.for %i = %n to %n step %n iter_args(%t = %p) -> (!T) {
+    %u = nn.exp %t : !T
+    scf.yield %u : !T
+  }
+  %o = layout.reorder %r : !T -> tensor<4x8xf32>
+  %s = math.exp %o : tensor<4x8xf32>
+  func.return %s : tensor<4x8xf32>
+}""")
+    assert li.open_layouts(module) == 2
+    module.verify()
+    assert sum(isinstance(op, ReorderOp) for op in module.walk()) == 5

@@ -52,11 +52,12 @@ def test_negative_another_result_is_noticed_by_running():
     assert compare_runs(before, before.clone()) is None
 
 
-def test_negative_strip_is_not_compared_with_what_it_strips():
+@pytest.mark.parametrize("name", ["layout-strip", "convert-layout-to-linalg", "convert-layout-to-loops"])
+def test_negative_what_leaves_layouts_behind_is_not_compared_with_what_had_them(name: str):
     module = _program()
     validator = Validator("strip", PLACE)
-    validator.before("layout-strip", module)
-    assert validator.after("layout-strip", ModuleOp([])) is None
+    validator.before(name, module)
+    assert validator.after(name, ModuleOp([])) is None
 
 
 def test_a_nan_on_one_side_alone_is_an_infinite_difference():

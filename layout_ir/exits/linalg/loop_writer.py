@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects import arith, cf, memref, scf, tensor
 from xdsl.dialects.builtin import (
@@ -188,7 +188,12 @@ class _LoopWriter:
 
     def _write(self, op: Operation) -> None:
         nest = _Nest(op)
+        tensors = [x for x in (*op.operands, *op.results) if is_tensor(x.type) or x in self.buffers]
+        if not isinstance(op, _HANDED_ON) and any(DYNAMIC_INDEX in _shape(x) for x in tensors):
+            raise LocatedError(f"{name_of_op(op)} on dynamic extents has no form as loops", op)
         match op:
+            case LinalgStructuredOperation() if not op.results:
+                return  # on buffers of the program itself
             case arith.ConstantOp() if is_tensor(op.result.type):
                 made = self._constant(nest, op)
             case tensor.EmptyOp():
@@ -257,7 +262,9 @@ class _LoopWriter:
 
     def _constant(self, nest: _Nest, op: arith.ConstantOp) -> SSAValue:
         type = cast("MemRefType[Attribute]", _memref_of(op.result.type))
-        value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
+        value = op.value
+        if not isinstance(value, DenseIntOrFPElementsAttr):
+            raise LocatedError(f"{value} has no form as loops: write its values as dense<...>", op)
         if value not in self.globals:
             taken = {o.sym_name.data for o in self.module.walk() if isinstance(o, FuncOp | memref.GlobalOp)}
             number = len(self.globals)
@@ -352,7 +359,7 @@ class _LoopWriter:
         block, count = op.body.block, len(op.inputs)
         targets = [
             self._target(nest, result, init, is_read=bool(block.args[count + k].uses))
-            for k, (result, init) in enumerate(zip(op.results, op.outputs, strict=True))
+            for k, (result, init) in enumerate(zip(op.results, op.operands[count:], strict=True))
         ]
         sources = [
             (self.buffers[x] if is_tensor(x.type) else x, exprs)

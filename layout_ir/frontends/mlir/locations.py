@@ -235,7 +235,9 @@ class LocatedParser(Parser):
             self._fail("nested too deeply", error)
         except Exception as error:
             # Parsing hooks of dialects raise any exception on malformed text; the user still needs a place.
-            self._fail(f"cannot be parsed ({type(error).__name__}: {error})", error)
+            reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+            start = self._op_names[-1] if self._op_names else self._current_token.span.start
+            self._fail(f"cannot be parsed ({reason}){self._proposal()}", error, start)
         if isinstance(module.location, UnknownLoc):
             module.location = self.location(0)
         return module
@@ -264,7 +266,7 @@ class LocatedParser(Parser):
             "mlir-opt --mlir-print-op-generic FILE | layout-opt --allow-unregistered-dialect"
         )
 
-    def _fail(self, message: str, cause: BaseException) -> NoReturn:
-        """Raise a parse error with this message at the token that was about to be read."""
-        start = self._current_token.span.start
+    def _fail(self, message: str, cause: BaseException, start: int | None = None) -> NoReturn:
+        """Raise a parse error with this message at `start`, else at the token that was about to be read."""
+        start = self._current_token.span.start if start is None else start
         raise ParseError(Span(start, start + 1, self.lexer.input, self._line_offset), message) from cause

@@ -35,6 +35,7 @@ from layout_ir.passes.selection.costs.cost_model import (
 )
 from layout_ir.passes.selection.costs.json_checks import list_at, object_at, unique_keys
 from layout_ir.passes.selection.costs.price_table import (
+    FORMAT,
     PriceTable,
     chosen_source,
     is_price_table,
@@ -259,6 +260,13 @@ def _located(message: str, path: str, line: int = 0, col: int = 0) -> PassError:
 
 
 def _table(data: Any) -> TableCosts:
+    if isinstance(data, dict) and "format" in data:
+        stated = str(cast("dict[str, Any]", data)["format"])[:60]
+        raise LayoutError(
+            f"a file of format {stated!r}: costs are a cost table (its keys are missing, op, reorder, unit), "
+            f"prices in the format {FORMAT!r}, which 'layout-ir calibrate --ops' writes, or one of the names "
+            f"{', '.join((CALIBRATED, MEASURED, *SHIPPED))}"
+        )
     table = object_at(data, "", {"unit", "reorder", "op", "missing"})
     missing = table.get("missing", "model")
     if missing not in ("model", "forbid"):

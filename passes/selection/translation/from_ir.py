@@ -296,8 +296,14 @@ class _Builder:
 
     def _no_option(self, point: DecisionPoint) -> PassError:
         types = ", ".join(str(value.type) for value in point.defs) or "its operands"
+        reason = ""
+        for value in point.defs:
+            try:
+                row_major(value).bind(shape_of(value))
+            except LayoutError as error:  # a tensor that no layout has
+                reason = f": {error}"
         return PassError(
-            f"{name_of_op(point.op)} has no option on target {self.target.name} for {types}", point.op
+            f"{name_of_op(point.op)} has no option on target {self.target.name} for {types}{reason}", point.op
         )
 
     def value_node(self, number: int, weights: BlockFrequencies) -> ValueNode:

@@ -10,11 +10,13 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 import layout_ir as li
+from layout_ir.api.program_text import parse_program
 from layout_ir.diagnostics import LocatedError
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.exits.linalg.loop_writer import write_loops
 from layout_ir.passes.convert_to_loops import convert_to_loops
 from layout_ir.passes.optimize_pipeline import optimize
+from layout_ir.printing import print_module
 from tests.exits.linalg.agreement import assert_agree
 from tests.programs import parse
 
@@ -105,6 +107,21 @@ def test_control_flow_carries_buffers(tmp_path: Path):
     assert_agree({"f": (module, inputs)}, tmp_path, convert=convert_to_loops)
 
 
+def test_a_map_has_one_output(tmp_path: Path):
+    module = parse_program(
+        """
+        func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+          %e = tensor.empty() : tensor<2x3xf32>
+          %r = linalg.map { arith.subf } ins(%x, %y : tensor<2x3xf32>, tensor<2x3xf32>) outs(%e : tensor<2x3xf32>)
+          func.return %r : tensor<2x3xf32>
+        }
+        """,
+        "program.mlir",
+    )
+    inputs = [np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 2.5, np.float32)]
+    assert_agree({"main": (module, inputs)}, tmp_path, convert=convert_to_loops)
+
+
 def test_negative_an_op_on_tensors_that_is_not_known_is_an_error_that_names_it():
     module = parse(
         """
@@ -116,3 +133,40 @@ def test_negative_an_op_on_tensors_that_is_not_known_is_an_error_that_names_it()
     )
     with pytest.raises(LocatedError, match=r"tensor\.concat on tensors has no form as loops"):
         write_loops(module)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            """func.func @main(%x: tensor<?x3xf32>, %c: f32) -> tensor<?x3xf32> {
+              %y = linalg.fill ins(%c : f32) outs(%x : tensor<?x3xf32>) -> tensor<?x3xf32>
+              func.return %y : tensor<?x3xf32>
+            }""",
+            r"linalg\.fill on dynamic extents has no form as loops",
+        ),
+        (
+            """func.func @main() -> tensor<2xf32> {
+              %y = arith.constant dense_resource<far> : tensor<2xf32>
+              func.return %y : tensor<2xf32>
+            }""",
+            r"dense_resource<far.*> : tensor<2xf32> has no form as loops: write its values as dense",
+        ),
+    ],
+)
+def test_negative_what_has_no_loops_is_an_error(text: str, reason: str):
+    with pytest.raises(LocatedError, match=reason):
+        write_loops(parse(text))
+
+
+def test_negative_ops_on_buffers_stay_as_they_are():
+    module = parse(
+        """
+        func.func @main(%a: memref<2x3xf32>, %c: f32) {
+          linalg.fill ins(%c : f32) outs(%a : memref<2x3xf32>)
+          func.return
+        }
+        """
+    )
+    write_loops(module)
+    assert "linalg.fill" in print_module(module) and "scf.for" not in print_module(module)

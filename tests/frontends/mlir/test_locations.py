@@ -100,6 +100,12 @@ def test_what_is_parsed_is_what_xdsl_parses():
         ("arith", 1, 1, "unknown operation 'arith'"),
         ('%0 = "tset.op"() : () -> ()', 1, 6, "unknown operation 'tset.op': there is no dialect 'tset'"),
         ('"test.op"() {a = 300 : i8} : () -> ()', 1, 26, "300"),
+        (
+            "%0 = arith.constant dense<[1.0e60, 1.0]> : tensor<2xf32>\n",
+            1,
+            6,
+            "cannot be parsed (OverflowError",
+        ),
         ('"test.op"() {a = "no end} : () -> ()' + " " * 60, 1, 18, "closing string literal"),
     ],
 )

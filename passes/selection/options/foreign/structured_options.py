@@ -11,6 +11,7 @@ What an option must obey:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import cast
 
@@ -45,11 +46,17 @@ about a tenth of what targets list for packed convolutions."""
 
 
 def structured_options(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
-    """The options of an op that has loops; of one that has none, those of its types."""
+    """The options of an op that has loops, each once, at the least cost: a kernel without a name of its own is one of
+    loops in its formats. Of an op that has no loops, those of its types."""
     s = structured(op)
     if s is None:
         return default_options(op, candidates, target)
-    return dict.fromkeys(_options(s, candidates, target))
+    cheapest: dict[LayoutOption, LayoutOption] = {}
+    for option in _options(s, candidates, target):
+        found = cheapest.setdefault(replace(option, cost=0), option)
+        if option.cost < found.cost:
+            cheapest[replace(option, cost=0)] = option
+    return cheapest.values()
 
 
 def _options(s: Structured, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:

@@ -83,6 +83,10 @@ def test_an_op_entry_prices_its_option_whatever_stands_at_the_end() -> None:
 MALFORMED: list[tuple[Any, str]] = [
     ([], "expected an object, found list"),
     ({"reorders": []}, "unknown key 'reorders': the keys are missing, op, reorder, unit"),
+    (
+        {"format": "layout-ir price model 2", "groups": []},
+        "a file of format 'layout-ir price model 2': costs are a cost table .* 'layout-ir prices 1'",
+    ),
     ({"missing": "maybe"}, "missing = 'maybe' is neither model nor forbid"),
     ({"unit": 5}, "unit = 5 is no name"),
     ({"reorder": {}}, "reorder is no list but dict"),

@@ -120,3 +120,19 @@ func.func @main(%x : !L, %z : !C) -> !C {
         reorder_ns(layout_of(op.source_type), layout_of(op.result_type), "f32") for op in moved
     )
     assert paid > 0
+
+
+@pytest.mark.parametrize("target", ["onnx", "megengine-cuda", "ort-nchwc8"])
+def test_a_kernel_without_a_name_is_offered_once_at_the_least_cost(target: str):
+    """Targets that refine options have them checked: two of one op, alike but for the cost, are an error."""
+    op = the_op(
+        "linalg.conv_2d_nchw_fchw",
+        """
+func.func @main(%x : tensor<1x8x9x9xf32>, %w : tensor<4x8x3x3xf32>, %i : tensor<1x4x7x7xf32>) {
+  %r = linalg.conv_2d_nchw_fchw {strides = dense<1> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>}
+    ins(%x, %w : tensor<1x8x9x9xf32>, tensor<4x8x3x3xf32>) outs(%i : tensor<1x4x7x7xf32>) -> tensor<1x4x7x7xf32>
+  func.return
+}""",
+    )
+    options = list(options_of(op, lambda v: (), target_named(target)))
+    assert options and len({replace(option, cost=0) for option in options}) == len(options)

@@ -1,0 +1,98 @@
+"""Ops of tensor and tosa that move elements, against NumPy; what they cannot do is an error that says so."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from layout_ir.api.execute import run
+from layout_ir.api.program_text import parse_program
+from layout_ir.errors import LayoutError
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def _result(ops: str, type: str) -> np.ndarray:
+    """%r of a program that has X as the tensor %x, 1 as the index %i and 9 as the number %v."""
+    program = f"""
+    func.func @main(%x: tensor<3x4xf32>, %i: index, %v: f32) -> {type} {{
+      {ops}
+      func.return %r : {type}
+    }}"""
+    return run(parse_program(program, "program.mlir"), [X, np.array(1), np.array(9.0)])[0]
+
+
+def _with_nine(row: int, column: int) -> np.ndarray:
+    changed = X.copy()
+    changed[row, column] = 9
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("ops", "wanted"),
+    [
+        ("%r = tensor.extract_slice %x[0, 3][3, 4][1, -1] : tensor<3x4xf32> to tensor<3x4xf32>", X[:, ::-1]),
+        ("%r = tensor.extract_slice %x[1, 0][2, 2][0, 3] : tensor<3x4xf32> to tensor<2x2xf32>", X[[1, 1], ::3]),
+        ("%r = tensor.extract_slice %x[3, 0][0, 4][1, 1] : tensor<3x4xf32> to tensor<0x4xf32>", X[:0]),
+        ("%r = tensor.insert %v into %x[%i, %i] : tensor<3x4xf32>", _with_nine(1, 1)),
+        ("%r = tensor.from_elements %v, %v : tensor<2x1xf32>", np.full((2, 1), 9, np.float32)),
+        ("%r = arith.constant dense<> : tensor<0x3xf32>", np.zeros((0, 3), np.float32)),
+        (
+            """%s = tosa.const_shape {values = dense<[4, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>
+               %r = tosa.reshape %x, %s : (tensor<3x4xf32>, !tosa.shape<2>) -> tensor<4x3xf32>""",
+            X.reshape(4, 3),
+        ),
+    ],
+)  # fmt: skip
+def test_elements_are_where_numpy_has_them(ops: str, wanted: np.ndarray):
+    got = _result(ops, f"tensor<{'x'.join(map(str, wanted.shape))}xf32>")
+    assert np.array_equal(got, wanted) and got.shape == wanted.shape
+
+
+@pytest.mark.parametrize(
+    ("ops", "type", "reason"),
+    [
+        (
+            "%r = tensor.extract_slice %x[2, 0][2, 4][1, 1] : tensor<3x4xf32> to tensor<2x4xf32>",
+            "tensor<2x4xf32>",
+            "tensor.extract_slice: the slice reaches index 3 of dim 0, whose extent is 3",
+        ),
+        (
+            "%r = tensor.insert_slice %x into %x[0, 1][3, 4][1, 1] : tensor<3x4xf32> into tensor<3x4xf32>",
+            "tensor<3x4xf32>",
+            "tensor.insert_slice: the slice reaches index 4 of dim 1, whose extent is 4",
+        ),
+        (
+            """%n = arith.constant -1 : index
+               %r = tensor.insert %v into %x[%i, %n] : tensor<3x4xf32>""",
+            "tensor<3x4xf32>",
+            "tensor.insert: there is no element [1, -1] of 3x4",
+        ),
+        (
+            """%r = tensor.pad %x low[-1, 0] high[0, 0] {
+               ^bb0(%a: index, %b: index):
+                 %z = arith.constant 0.0 : f32
+                 tensor.yield %z : f32
+               } : tensor<3x4xf32> to tensor<2x4xf32>""",
+            "tensor<2x4xf32>",
+            "tensor.pad: pads of [-1, 0] in front and [0, 0] behind: fewer than none have no meaning",
+        ),
+        (
+            "%r = arith.constant dense_resource<far> : tensor<2xf32>",
+            "tensor<2xf32>",
+            "in a resource of the file, which is not read: write them as dense<...>",
+        ),
+        (
+            """%c = arith.constant true
+               cf.assert %c, "no"
+               %r = tensor.splat %v : tensor<2xf32>""",
+            "tensor<2xf32>",
+            "cf.assert has no reference semantics",
+        ),
+    ],
+)  # fmt: skip
+def test_negative_what_cannot_be_computed_is_an_error_that_names_the_op(ops: str, type: str, reason: str):
+    with pytest.raises(LayoutError, match=re.escape(reason)):
+        _result(ops, type)
