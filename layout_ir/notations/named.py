@@ -13,13 +13,15 @@ from typing import ClassVar
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
-from layout_ir.notations.notation import Notation, Subject
+from layout_ir.notations.notation import Notation, Subject, read_behind
 
 
 class NamedNotation(Notation):
     """A notation with one Format per name (several, of different ranks, where a name serves several ranks)."""
 
     needs_shape: ClassVar[bool] = False
+    qualifier: ClassVar[str] = ""
+    """A regular expression for what stands in front of a name in programs, such as a namespace."""
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
         """The Formats of each name for elements of `dtype`."""
@@ -62,7 +64,8 @@ class NamedNotation(Notation):
         return tuple(dict.fromkeys([*called, *own, *same]))
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
-        return self.lookup(text.strip(), None if shape is None else len(shape), dtype)
+        rank = None if shape is None else len(shape)
+        return read_behind(text, self.qualifier, lambda name: self.lookup(name, rank, dtype))
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         found = self.names_of(subject, dtype)

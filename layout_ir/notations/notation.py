@@ -12,9 +12,10 @@ the reader's business and come from the rank where the notation has none.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeVar
 
 from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.format import Format
@@ -23,6 +24,22 @@ from layout_ir.algebra.pads import PadPolicy
 from layout_ir.errors import LayoutError, shape_text
 
 Subject = Format | Layout
+
+T = TypeVar("T")
+
+
+def read_behind(text: str, beginning: str, read: Callable[[str], T]) -> T:
+    """What `read` makes of `text` without white space around it and without a beginning that a regular expression
+    matches; the span of a LayoutError is one of `text`."""
+    match = re.match(rf"\s*(?:{beginning})?", text)
+    start = match.end() if match else 0
+    try:
+        return read(text[start:].rstrip())
+    except LayoutError as error:
+        if error.span is None:
+            raise
+        low, high = error.span
+        raise LayoutError(str(error), (low + start, high + start)) from None
 
 
 class Notation(ABC):

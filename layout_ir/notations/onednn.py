@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -27,10 +28,10 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import PadPolicy
 from layout_ir.algebra.tag import name_of
-from layout_ir.elements.element_types import bits_of
+from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.notations.decomposition import layout_of
-from layout_ir.notations.notation import Notation, Subject
+from layout_ir.notations.notation import Notation, Subject, read_behind
 
 MAX_NDIMS = 12
 _ALPHABET = "abcdefghijkl"
@@ -275,10 +276,21 @@ def _same_but_pads(a: Layout, b: Layout) -> bool:
     return replace(a, pad="undef").same_store(replace(b, pad="undef"))
 
 
+_ENUMERATOR = r"(?:(?:dnnl::)?memory::)?format_tag::|dnnl_(?=[a-zA-Z]+)"
+"""What stands in front of a tag where C++ or C names it."""
+_VERBOSE = (
+    r"(?:(?:src|dst|wei|bia|ws|diff_src|diff_dst|diff_wei|diff_bia)(?:_(?:layer|iter|proj|\d+))*[:_])?"
+    r"(?P<dtype>[a-z]\w*):(?P<properties>[a-z0-9]*):blocked:(?P<tag>\w+)(?::(?P<strides>[0-9x]*))?(?::f\w+)?"
+)
+"""A memory descriptor as the library prints it with ONEDNN_VERBOSE, of releases before and after 3.3."""
+
+
 class TagNotation(Notation):
-    """`nChw8c`, `aBcd8b`: see `layout_ir.algebra.tag` for the grammar."""
+    """`nChw8c`, `aBcd8b`: see `layout_ir.algebra.tag` for the grammar. Read, too, as C++ names them
+    (`memory::format_tag::nChw8c`) and as the library prints a descriptor (`src:f32::blocked:aBcd8b::f0`)."""
 
     name: ClassVar[str] = "tag"
+    beginning: ClassVar[str] = rf"{_ENUMERATOR}|[a-z_0-9]+(?::[a-z_0-9]+)?:[a-z0-9]*:blocked:"
     about: ClassVar[str] = "oneDNN format tags, letters or names of dims: nChw8c, aBcd8b"
     order: ClassVar[str] = (
         "the dims as oneDNN and PyTorch have them: n, c, h, w and o, i, h, w, or a, b, c; whatever the order in memory"
@@ -288,8 +300,22 @@ class TagNotation(Notation):
     pads: ClassVar[PadPolicy] = "zero"
     needs_shape: ClassVar[bool] = False
 
+    def element_type(self, text: str) -> str | None:
+        """The element type of a printed descriptor; None of a tag alone."""
+        found = re.fullmatch(_VERBOSE, text.strip())
+        return None if found is None else canonical_name(found["dtype"])
+
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
-        return Format.from_tag(text.strip())
+        found = re.fullmatch(_VERBOSE, text.strip())
+        if found is None:
+            return read_behind(text, _ENUMERATOR, Format.from_tag)
+        if found["strides"]:
+            raise LayoutError(
+                f"tag text '{text.strip()[:60]}' states strides, {found['strides'][:40]}, which a tag has none of: "
+                "give the numbers of the descriptor, --from onednn"
+            )
+        before = re.escape(found.string[: found.start("tag")])
+        return read_behind(text, before, lambda _: Format.from_tag(found["tag"]))
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         return tag_of(subject)

@@ -48,6 +48,8 @@ class TensorRtNotation(NamedNotation):
     order: ClassVar[str] = "the dims of nvinfer1::Dims: n, c, h, w, whatever the order in memory"
     by_index: ClassVar[bool] = False
     example: ClassVar[str] = "kCHW32"
+    qualifier: ClassVar[str] = r"(?:nvinfer1::)?TensorFormat::"
+    beginning: ClassVar[str] = qualifier
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
         """The tensor formats of TensorRT; kDLA ones count bytes, so they exist for a `dtype` only."""

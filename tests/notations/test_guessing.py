@@ -133,9 +133,10 @@ def test_a_printed_layout_is_guessed_as_itself_or_named_as_ambiguous(rng: random
         assert own.means(read)
 
 
-def test_every_example_begins_as_its_notation_says():
-    for notation in NOTATIONS.values():
-        assert re.match(notation.beginning, notation.example), notation.name
+def test_an_example_or_a_pasted_text_begins_as_its_notation_says():
+    for name, notation in NOTATIONS.items():
+        texts = notation.example, *PASTED.get(name, ())
+        assert any(re.match(notation.beginning, text) for text in texts), name
 
 
 def test_readings_agree_up_to_names_and_pads():

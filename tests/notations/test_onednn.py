@@ -302,3 +302,22 @@ def test_a_desc_text_reads_back_to_the_same_layout():
     assert isinstance(again, Layout)
     assert again.same_contract(layout)
     assert layout.address((17, 5, 2, 1)) == 4421
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("src:f32::blocked:abcd:224x56x7x1:f0", "states strides, 224x56x7x1"),
+        ("src:f99::blocked:abcd::f0", "unknown element type 'f99'"),
+        ("wei:f32::blocked:nChw0c::f0", "block of 0"),
+        ("format_tag::nChw0c", "block of 0"),
+        ("src:f32::wino:abcd::f0", "no list of letters"),
+    ],
+)
+def test_negative_printed_descriptors(text: str, message: str):
+    notation = NOTATIONS["tag"]
+    with pytest.raises(LayoutError, match=message) as caught:
+        notation.element_type(text)
+        notation.parse(text)
+    if "0c" in text:
+        assert caught.value.span is not None and text[slice(*caught.value.span)].startswith("0")

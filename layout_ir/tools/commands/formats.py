@@ -90,10 +90,12 @@ def source_of(
     match = _PREFIX.match(text)
     if match is not None:
         name = match.group(1)
-        if name not in (OURS, *NOTATIONS):
+        if name in (OURS, *NOTATIONS):
+            return (None if name == OURS else name), match.end()
+        beginnings = [notation.beginning for notation in NOTATIONS.values() if notation.beginning]
+        if not any(re.match(beginning, text.lstrip()) for beginning in beginnings):
             known = ", ".join(NOTATIONS)
             raise TextError(f"unknown notation '{name}': known are {known}", text, match.span(1))
-        return (None if name == OURS else name), match.end()
     try:
         Format.of(text)
     except LayoutError as error:
