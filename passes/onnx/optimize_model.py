@@ -468,12 +468,12 @@ class _Task:
         return self.current
 
     def _has_known_types(self, plan: Plan, rewriter: GraphRewriter) -> bool:
-        """Whether shape inference would find nothing in the graph that was written which is not known already."""
+        """Whether the types of all values of the graph that was written are those of values before, their dims in other
+        orders. Where extents are open, shape inference may know that of a new value better."""
         if not plan.open_extents():
             return True
-        # Where it had to make up extents, or there are new values, it may find more now.
         made = {name for node in self.model.graph.node for name in node.output if name}
-        return not plan.graph.extents_of_its_own() and made <= rewriter.places.keys()
+        return made <= rewriter.places.keys()
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
         return self._transposed(node for graph in graphs for node in graph.nodes)
