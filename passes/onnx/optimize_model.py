@@ -455,7 +455,7 @@ class _Task:
     def _current_graph(self) -> Graph:
         """The graph of the model as it is now, which is looked at once."""
         if self.current is None:
-            if self.written is None or not self._has_known_types(*self.written[:2]):
+            if self.written is None:
                 graphs = _graphs(
                     self.model, self.folder, self.shapes, self.pending, self.types, self.integers
                 )
@@ -466,14 +466,6 @@ class _Task:
             self.graphs += graphs
             self.current = graphs[0]
         return self.current
-
-    def _has_known_types(self, plan: Plan, rewriter: GraphRewriter) -> bool:
-        """Whether the types of all values of the graph that was written are those of values before, their dims in other
-        orders. Where extents are open, shape inference may know that of a new value better."""
-        if not plan.open_extents():
-            return True
-        made = {name for node in self.model.graph.node for name in node.output if name}
-        return made <= rewriter.places.keys()
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
         return self._transposed(node for graph in graphs for node in graph.nodes)
