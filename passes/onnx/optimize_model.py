@@ -267,7 +267,7 @@ def _chosen(
     while True:
         plan = task.settled() if task.improved else None
         if plan is not None:
-            result.remaining, result.notes = _sorted_remaining([plan]), plan.open_extents()
+            result.remaining = _sorted_remaining([plan])
         if (plan is not None or not task.improved) and not (result.after.count and task.is_rewritten()):
             break
         if obligations and (task.free_inputs or task.free_outputs):
@@ -386,16 +386,15 @@ class _Task:
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model, [plan.graph for plan in plans])
+            is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
+            finds_extents = bool(after.count and notes) and not is_carried
             self.improved = (
-                solution.is_optimal
-                and not is_blocked
-                and (self.certificate or not boundary or bool(after.count and notes))
+                solution.is_optimal and not is_blocked and (self.certificate or not boundary or finds_extents)
             )
             if not after.count and not is_blocked:
                 notes.clear()  # nothing is left to move, whatever the extents are
-            is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             self.written = (plans[0], rewriters[0], solution.cost, after) if is_carried else None
             self.stated = self.current = None
         else:
@@ -426,12 +425,10 @@ class _Task:
         if self.written is None:
             return None
         plan, rewriter, cost, left = self.written
-        is_open = bool(plan.open_extents())
         graph = self._current_graph()
         traffic = self._traffic([graph])
         _simplify(graph, self.consumer)
-        # Where extents are open, those of values that are reached in fact are told.
-        before = orders_before(plan, rewriter, graph) if traffic == left and not is_open else None
+        before = orders_before(plan, rewriter, graph) if traffic == left else None
         if before is not None:
             reached = self.propagation.reachable(graph, before)
             if not reached.omitted and is_fixed_point(plan, rewriter, cost, reached):
