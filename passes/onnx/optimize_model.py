@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 Boundary = Literal["keep", "free"]
 
 SEARCH_SECONDS = 60.0
-"""After how many seconds the search for orders ends. Most models take less than one, a Llama of dynamic shapes some two
+"""After how many seconds the search for orders ends. Most models take less than one, a Llama of dynamic shapes one
 per layer; attention whose blocks are gathered by index (BigBird) was not searched to the end in minutes."""
 
 
