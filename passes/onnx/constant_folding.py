@@ -150,8 +150,8 @@ class _Evaluation:
         """The elements; None where they could not be computed, or would cost too much."""
         self._small: dict[tuple[object, ...], NDArray[Any] | None] = {}
         """The results of small nodes, by operator, attributes and operands."""
-        self._sources: dict[str, frozenset[str]] = {}
-        """The constants that each was computed from."""
+        self._told: set[str] = set()
+        """Those that shapes tell, which were computed from no constants."""
         self._extents: dict[str, Shape] = {}
         """By name, integers that are extents of tensors, of which not all are known."""
 
@@ -251,7 +251,7 @@ class _Evaluation:
             self._arrays[name] = np.array(extents, onnx.helper.tensor_dtype_to_np_dtype(element)).reshape(
                 shape
             )
-            self._sources[name] = frozenset()
+            self._told.add(name)
 
     def extents(self, name: str) -> Shape | None:
         """The integers of a list, or a single one, where each is decided or an extent of a tensor; None for others."""
@@ -299,7 +299,18 @@ class _Evaluation:
 
     def source_bytes(self, name: str) -> int:
         """The bytes of the constants that a value which was computed depends on."""
-        return sum(map(self.graph.nbytes, self._sources[name]))
+        total = 0
+        seen, waiting = {name}, [name]
+        while waiting:
+            source = waiting.pop()
+            node = self.decided.get(source)
+            if node is None:
+                total += self.graph.nbytes(source)
+            elif node.op_type != "Shape" and source not in self._told:
+                new = {name for name in node.inputs if name} - seen
+                seen |= new
+                waiting += new
+        return total
 
     def array(self, name: str) -> NDArray[Any] | None:
         """The elements of a value that is decided; None where they cannot be computed, or would cost too much."""
@@ -321,8 +332,6 @@ class _Evaluation:
             self._arrays[name] = self._computed(node)
         except LayoutError:
             self._arrays[name] = None  # what is wrong with the node is not for us to say
-        own = [self._sources.get(source, frozenset([source])) for source in node.inputs if source]
-        self._sources[name] = frozenset() if node.op_type == "Shape" else frozenset[str]().union(*own)
 
     def _computed(self, node: Node) -> NDArray[Any] | None:
         import numpy as np

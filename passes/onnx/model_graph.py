@@ -526,7 +526,9 @@ class Node:
     @cached_property
     def perm(self) -> tuple[int, ...] | None:
         """The attribute of a Transpose, whether it fits or not; None where it is not given."""
-        return self.ints("perm")
+        # Of a Transpose, nobody asks for other attributes.
+        found = [tuple(attribute.ints) for attribute in self.proto.attribute if attribute.name == "perm"]
+        return found[-1] if found else None
 
     def text(self, name: str, default: str) -> str:
         """A string attribute."""

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 Boundary = Literal["keep", "free"]
 
 SEARCH_SECONDS = 60.0
-"""After how many seconds the search for orders ends. Most models take less than one, a Llama of dynamic shapes some two
+"""After how many seconds the search for orders ends. Most models take less than one, a Llama of dynamic shapes one
 per layer; attention whose blocks are gathered by index (BigBird) was not searched to the end in minutes."""
 
 
@@ -267,7 +267,7 @@ def _chosen(
     while True:
         plan = task.settled() if task.improved else None
         if plan is not None:
-            result.remaining, result.notes = _sorted_remaining([plan]), plan.open_extents()
+            result.remaining = _sorted_remaining([plan])
         if (plan is not None or not task.improved) and not (result.after.count and task.is_rewritten()):
             break
         if obligations and (task.free_inputs or task.free_outputs):
@@ -386,16 +386,15 @@ class _Task:
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model, [plan.graph for plan in plans])
+            is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
+            finds_extents = bool(after.count and notes) and not is_carried
             self.improved = (
-                solution.is_optimal
-                and not is_blocked
-                and (self.certificate or not boundary or bool(after.count and notes))
+                solution.is_optimal and not is_blocked and (self.certificate or not boundary or finds_extents)
             )
             if not after.count and not is_blocked:
                 notes.clear()  # nothing is left to move, whatever the extents are
-            is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             self.written = (plans[0], rewriters[0], solution.cost, after) if is_carried else None
             self.stated = self.current = None
         else:
@@ -426,12 +425,10 @@ class _Task:
         if self.written is None:
             return None
         plan, rewriter, cost, left = self.written
-        is_open = bool(plan.open_extents())
         graph = self._current_graph()
         traffic = self._traffic([graph])
         _simplify(graph, self.consumer)
-        # Where extents are open, those of values that are reached in fact are told.
-        before = orders_before(plan, rewriter, graph) if traffic == left and not is_open else None
+        before = orders_before(plan, rewriter, graph) if traffic == left else None
         if before is not None:
             reached = self.propagation.reachable(graph, before)
             if not reached.omitted and is_fixed_point(plan, rewriter, cost, reached):
@@ -455,7 +452,7 @@ class _Task:
     def _current_graph(self) -> Graph:
         """The graph of the model as it is now, which is looked at once."""
         if self.current is None:
-            if self.written is None or not self._has_known_types(*self.written[:2]):
+            if self.written is None:
                 graphs = _graphs(
                     self.model, self.folder, self.shapes, self.pending, self.types, self.integers
                 )
@@ -466,14 +463,6 @@ class _Task:
             self.graphs += graphs
             self.current = graphs[0]
         return self.current
-
-    def _has_known_types(self, plan: Plan, rewriter: GraphRewriter) -> bool:
-        """Whether shape inference would find nothing in the graph that was written which is not known already."""
-        if not plan.open_extents():
-            return True
-        # Where it had to make up extents, or there are new values, it may find more now.
-        made = {name for node in self.model.graph.node for name in node.output if name}
-        return not plan.graph.extents_of_its_own() and made <= rewriter.places.keys()
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
         return self._transposed(node for graph in graphs for node in graph.nodes)

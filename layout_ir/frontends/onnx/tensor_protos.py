@@ -120,6 +120,7 @@ def _listed(
     return onnx.numpy_helper.to_array(tensor)
 
 
+@cache
 def _bits(number: int, dtype: np.dtype[Any]) -> int:
     """Bits of a stored element; NumPy takes a byte for those below 8."""
     import onnx

@@ -216,13 +216,15 @@ class _Search:
 
     def _drop(self, now: ReweightedTables, node: ProofNode) -> bool:
         """Drops the states with which no assignment is cheaper than the best one known; whether any was dropped."""
+        bound = now.bound()
         for v in self.variables:
             if len(now.states[v]) > 1:
-                bad = -(-(now.bound() + now.least(v)) // SCALE) >= self.cost
+                bad = -(-(bound + now.least(v)) // SCALE) >= self.cost
                 if bad.any():
                     self._drop_states(now, node, v, bad)
                     if bad.all():
                         break
+                    bound = now.bound()
         return bool(node.dropped)
 
     def _drop_states(self, now: ReweightedTables, node: ProofNode, v: int, bad: NDArray[np.bool_]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layout_ir.selection.solver.demand_sets import find_demand_sets, sets_of, value_sets
+from layout_ir.selection.solver.demand_sets import ALONE, SETS, find_demand_sets, sets_of, value_sets
 
 AGREE = (0, 1, 2)
 
@@ -41,6 +41,20 @@ def test_negative_values_with_very_many_sets_are_not_tied():
     wishes = tuple(range(10))
     uses = {0: [(op, wishes) for op in range(12)], 1: [(op, wishes) for op in range(2, 12)]}
     assert find_demand_sets([0], uses)[0].tail is None
+
+
+def test_fewer_sets_are_told_apart_of_a_value_that_shares_no_uses():
+    """Of 12 formats there are 4095 sets, and 78 of at most 2."""
+    wishes = tuple(range(12))
+    sets = find_demand_sets([0], {0: [(op, wishes) for op in range(20)]})
+    assert sets[0].more and sets[0].most == 2 and sets[0].states == 79 <= ALONE
+
+
+def test_negative_all_sets_are_told_apart_of_values_that_share_uses():
+    wishes = tuple(range(12))
+    uses = {0: [(op, wishes) for op in range(20)], 1: [(op, wishes) for op in range(2, 20)]}
+    sets = find_demand_sets([0], uses)
+    assert not sets[0].more and not sets[1].more and sets[0].states == sets[1].states == 4095 <= SETS
 
 
 def test_sets_are_places_in_the_order_of_value_sets():

@@ -279,7 +279,8 @@ def test_plan_keeps_every_table_below_the_limit_and_leaves_the_rest():
 @pytest.mark.parametrize("limit", [1, 3, 6])
 def test_sets_that_are_not_told_apart_bound_and_are_refined(limit: int, monkeypatch: pytest.MonkeyPatch):
     """The first run bounds; where the choice needs larger sets, those are told apart until it is proven."""
-    monkeypatch.setattr(demand_sets, "SETS", limit)
+    for name in ("SETS", "ALONE"):
+        monkeypatch.setattr(demand_sets, name, limit)
     rng = random.Random(limit)
     bounded = refined = 0
     for _ in range(120):
@@ -305,7 +306,8 @@ def test_sets_that_are_not_told_apart_bound_and_are_refined(limit: int, monkeypa
 
 def test_negative_sets_that_cannot_be_refined_leave_a_gap(monkeypatch: pytest.MonkeyPatch):
     """Every use wants a format of its own, all are far from each other, and only pairs are told apart."""
-    monkeypatch.setattr(demand_sets, "SETS", 3)
+    for name in ("SETS", "ALONE"):
+        monkeypatch.setattr(demand_sets, name, 3)
     monkeypatch.setattr("layout_ir.selection.solver.solve.MOST_SETS", 3)
     for name in ("DIRECT", "WIDE"):
         monkeypatch.setattr(f"layout_ir.selection.solver.elimination.{name}", 1)
