@@ -142,3 +142,33 @@ def test_negative_channels_that_come_last_are_not():
 
 def test_negative_statistics_that_are_computed_are_those_of_the_batch():
     assert check_optimized(_normalized(1, 0, 2, outputs=3)).after.count == 2
+
+
+def _between_transposes(op_type: str, opset: int = 17, **axis: int) -> onnx.ModelProto:
+    """An operator on what a Transpose gives, its result there as it is and transposed back."""
+    nodes = [
+        transpose("x", "t", 0, 2, 1),
+        oh.make_node(op_type, ["t"], ["y"], **axis),
+        transpose("y", "z", 0, 2, 1),
+    ]
+    return model_of(
+        nodes, [value("x", 2, 32, 32)], [value("y", 2, 32, 32), value("z", 2, 32, 32)], opset=opset
+    )
+
+
+def test_a_softmax_stays_along_the_innermost_axis_where_one_transpose_more_does_it():
+    # Along the other axis it would give z at once, and only y would be transposed; but it moves its operand and result.
+    assert check_optimized(_between_transposes("Softmax", axis=2)).after.count == 2
+    # With z alone, it moves what both Transposes do.
+    model = _between_transposes("Softmax", axis=2)
+    del model.graph.output[0]
+    (node,) = check_optimized(model).model.graph.node
+    assert node.op_type == "Softmax" and node.attribute[0].i == 1
+
+
+def test_negative_what_works_along_any_axis_is_not_kept_on_one():
+    assert check_optimized(_between_transposes("Relu")).after.count == 1
+    # Where it is along the last but one, it gets the innermost of the input.
+    assert check_optimized(_between_transposes("Softmax", axis=1)).after.count == 1
+    # Up to opset 12, it is along all dims from an axis on, which stay the innermost.
+    assert check_optimized(_between_transposes("Softmax", opset=12, axis=1)).after.count == 1
