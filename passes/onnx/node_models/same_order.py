@@ -290,9 +290,9 @@ class BatchNormalization(SameOrder):
 
 _ANOTHER_OPERATOR = 1
 """The cost of a reduction for a pool, besides that of a node on other dims: of choices that move as many bytes, the one
-with the pools of the model, unless more nodes than that come to lie on other dims for it. At 16 of these, the last blocks
-of a ConvNeXt in NHWC lay in NCHW for the sake of its pool, and ONNX Runtime 1.32 found two Transposes that are at no
-convolution, where it could not have its reorders do them."""
+with the pools of the model, unless more than two nodes come to lie on other dims for it. At 16 of these, the last
+blocks of a ConvNeXt in NHWC came to lie in NCHW for the sake of its pool, and ONNX Runtime 1.32 found two Transposes
+that are at no convolution, where none of its reorders could do them."""
 
 
 class Softmax(SameOrder):
