@@ -18,6 +18,7 @@ from layout_ir.passes.onnx.blocked_channels import (
 from layout_ir.passes.onnx.blocked_fusion import fused
 from layout_ir.passes.onnx.consumers import Consumer
 from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
+from layout_ir.passes.onnx.merged_gathers import merge_gathers
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor, is_made_up
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
 from layout_ir.passes.onnx.order_selection import Demand, OrderOption, OrderProblem, ValueName
@@ -276,19 +277,22 @@ class GraphRewriter:
         for value in proto.output:
             self._alias(value.name)
         self.origins += [None] * (len(self.out.nodes) - len(self.origins))
-        if self.plan.has_blocks:
-            self._fuse()
-
-    def _fuse(self) -> None:
-        """Has blocked convolutions take in what they can; weights that were packed are not needed any more."""
         captured = [name for node in self.values.nodes for name in node.captures]
-        kept = (*captured, *(value.name for value in self.graph.proto.output))
-        constants = self.graph.constants
+        kept = {*captured, *(value.name for value in proto.output)}
+        idle = merge_gathers(self.out, kept, self._small_constant)
+        if idle:
+            self.out.nodes[:] = [node for k, node in enumerate(self.out.nodes) if k not in idle]
+            self.origins[:] = [node for k, node in enumerate(self.origins) if k not in idle]
+        if self.plan.has_blocks:
+            self._fuse(kept)
 
-        def small_constant(name: str) -> NDArray[Any] | None:
-            return self.graph.small_constant(name) if name in constants else None
+    def _small_constant(self, name: str) -> NDArray[Any] | None:
+        """The elements of a small constant of the model; None for any other tensor."""
+        return self.graph.small_constant(name) if name in self.graph.constants else None
 
-        self.out.nodes = fused(self.out, kept, self._blocked_alike(), small_constant)
+    def _fuse(self, kept: set[str]) -> None:
+        """Has blocked convolutions take in what they can; weights that were packed are not needed any more."""
+        self.out.nodes = fused(self.out, kept, self._blocked_alike(), self._small_constant)
         needed = {*(name for node in self.out.nodes for name in node.input), *kept}
         self.copied &= needed
         self.out.initializers = [tensor for tensor in self.out.initializers if tensor.name in needed]

@@ -18,6 +18,7 @@ from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
 from layout_ir.frontends.onnx.stand_ins import standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of
+from layout_ir.passes.onnx.computed_ranges import write_out_ranges
 
 if TYPE_CHECKING:
     import onnx
@@ -48,6 +49,8 @@ def inferred_types(
     operators to which ONNX Runtime fuses convolutions and activations are known besides those of ONNX.
     """
     light = _without_weights(model, overridable, shapes, known)
+    opset = next((entry.version for entry in model.opset_import if not domain_of(entry.domain)), 1)
+    write_out_ranges(light.graph, opset)
     of_runtime = any(domain_of(entry.domain).startswith("com.microsoft") for entry in model.opset_import)
     own = {(domain_of(function.domain), function.name) for function in model.functions}
     if of_runtime:

@@ -308,18 +308,34 @@ class Graph:
     def nbytes(self, name: str) -> int:
         """The size of a value in bytes, with what extents count as of which nothing is said.
 
-        A view has the size of what it is a view of, which may say more: a product of extents has no name.
+        A view has the size of what it is a view of, which may say more: a product of extents has no name. It may say
+        less, too: of an Expand to computed extents nothing is known, and of the heads that are cut of it, all.
         """
         found = self._nbytes.get(name)
         if found is None:
             source, views = name, self._view_of
-            shape = self.sized_shape(source)
-            while source in views and not is_static(shape or (None,)):
+            known, least = source, self._unnamed(source)
+            while source in views and least:
                 source = views[source]
-                shape = self.sized_shape(source)
-            extents = [self.counted_extent(n) for n in shape or ()]
-            found = self._nbytes[name] = -(-prod(extents) * self.element_bits(source) // 8)
+                unnamed = self._unnamed(source)
+                if unnamed <= least:
+                    known, least = source, unnamed
+            extents = [self.counted_extent(n) for n in self.sized_shape(known) or ()]
+            found = self._nbytes[name] = -(-prod(extents) * self.element_bits(known) // 8)
         return found
+
+    def _unnamed(self, name: str) -> int:
+        """How many extents of a value are no numbers and no extents of inputs; more than any has for unknown ranks."""
+        shape = self.sized_shape(name)
+        if shape is None:
+            return UNKNOWN_EXTENT
+        return sum(not isinstance(n, int) and n not in self._input_extents for n in shape)
+
+    @cached_property
+    def _input_extents(self) -> frozenset[str]:
+        """The names of the extents of inputs."""
+        shapes = (self.shape(value.name) or () for value in self.proto.input)
+        return frozenset(n for shape in shapes for n in shape if isinstance(n, str))
 
     def counted_extent(self, extent: Extent) -> int:
         """What an extent counts as in bytes moved."""
@@ -330,7 +346,6 @@ class Graph:
     def extents_of_its_own(self) -> set[str | None]:
         """The extents of values that are no numbers and no extents of inputs: their names, and None where one is not
         known, or not even the rank."""
-        known = {extent for value in self.proto.input for extent in self.shape(value.name) or ()} - {None}
         found: set[str | None] = set()
         for node in self.nodes_of_model:
             for name in filter(None, node.outputs):
@@ -338,7 +353,9 @@ class Graph:
                 if shape is None:
                     found.add(None)
                 elif not is_static(shape):
-                    found.update([n for n in shape if not isinstance(n, int) and n not in known])
+                    found.update(
+                        [n for n in shape if not isinstance(n, int) and n not in self._input_extents]
+                    )
         return found
 
     @cached_property

@@ -24,7 +24,7 @@ from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
-from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
+from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN, is_blocked
 from layout_ir.passes.onnx.constant_folding import (
     decided_integers,
     fold_constant_transposes,
@@ -346,10 +346,11 @@ class _Task:
         self.current = reached[0].values.graph
         plans, solution, certificate, notes = self._planned(reached)
         after = self._left(plans)
-        # More Transposes than there were are no gain to everybody, however few bytes they move.
+        # More Transposes than there were are no gain to everybody, however few bytes they move. Reorders into blocks
+        # and out of them are what blocks cost: there were none, and weighing Transposes more makes them no fewer.
         while (
             solution.is_optimal
-            and after.count > before.count
+            and after.count - _block_reorders(plans) > before.count
             and self.consumer.transpose_kib * 1024 <= before.nbytes
         ):
             before = self._weigh_more(before)
@@ -504,6 +505,11 @@ class _Task:
 
 def _has_blocks(plans: Sequence[Plan]) -> bool:
     return any(plan.has_blocks for plan in plans)
+
+
+def _block_reorders(plans: Sequence[Plan]) -> int:
+    """How many of the moves that plans leave are into blocks or out of them."""
+    return sum(is_blocked(move.source) or is_blocked(move.target) for plan in plans for move in plan.moves)
 
 
 def _has_transposes(graph: onnx.GraphProto) -> bool:

@@ -28,7 +28,7 @@ def with_blocks(models: Mapping[str, NodeModel], block: int) -> dict[str, NodeMo
         **dict.fromkeys((*_POOLS, "ReduceMean"), BlockedPool(block)),
         "BatchNormalization": BlockedBatchNormalization(block),
         "Concat": BlockedConcat(block),
-        "Resize": BlockedUpsample(),
+        "Resize": BlockedUpsample(block),
         "Slice": BlockedSlice(block),
         "Split": BlockedSplit(block),
     }  # fmt: skip

@@ -288,8 +288,35 @@ class BatchNormalization(SameOrder):
         return writer.out.nodes.pop()
 
 
-_ANOTHER_OPERATOR = COST_PER_BYTE * 16
-"""The cost of a reduction for a pool: of choices that move as many bytes, the one with the pools of the model."""
+_ANOTHER_OPERATOR = 1
+"""The cost of a reduction for a pool, besides that of a node on other dims: of choices that move as many bytes, the one
+with the pools of the model, unless more than two nodes come to lie on other dims for it. At 16 of these, the last
+blocks of a ConvNeXt in NHWC came to lie in NCHW for the sake of its pool, and ONNX Runtime 1.32 found two Transposes
+that are at no convolution, where none of its reorders could do them."""
+
+
+class Softmax(SameOrder):
+    """Along any axis, but runtimes have kernels for the innermost one: along others, operand and result are moved.
+
+    ONNX Runtime 1.32 writes what two Transposes around it would (scores of 1x4x256x256, 1x8x64x64 and 1x19x128x128 took
+    1.5 to 27 times as long along other axes than along the last, and as long as with the Transposes). It costs that,
+    but for what a Transpose costs however little it moves, so that none is put there.
+    """
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order; along an axis that is not the innermost one in memory, at the cost of two moves."""
+        shape = node.result_shape()
+        for option in super().options(node, ins, outs):
+            if node.opset < 13 or shape is None or self._is_innermost(node, option.outs[0], shape):
+                yield option
+            else:
+                yield option._replace(cost=2 * 2 * node.graph.nbytes(node.outputs[0]) * COST_PER_BYTE)
+
+    @staticmethod
+    def _is_innermost(node: Node, order: Order, shape: Shape) -> bool:
+        """Whether all dims behind the axis have one element."""
+        place = order.index(node.int("axis", -1) % len(order))
+        return all(shape[d] == 1 for d in order[place + 1 :])
 
 
 class GlobalPool(SameOrder):
@@ -459,7 +486,7 @@ SAME_ORDER: dict[str, NodeModel] = {
     "GlobalLpPool": SameOrder(admits=batch_and_channels_first),
     "GlobalMaxPool": GlobalPool("ReduceMax"),
     "GroupNormalization": SameOrder(admits=batch_and_channels_first),
-    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), SameOrder(softmax_adjust, softmax_admits)),
+    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), Softmax(softmax_adjust, softmax_admits)),
     "InstanceNormalization": SameOrder(admits=batch_and_channels_first),
     "LRN": SameOrder(admits=channels_second),
     "LpNormalization": SameOrder(axis(-1)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import onnx
@@ -216,14 +217,16 @@ def test_negative_a_graph_that_has_more_to_choose_from_is_not_settled(
     monkeypatch.setattr(optimize_model, "is_fixed_point", asked)
     if not divides:
         monkeypatch.setattr(fixed_point, "_divisor", _nothing_divides)
-    li.optimize_onnx(_attention(3), "onnx")
-    # What an option costs is no matter where all of it is less than a Transpose.
+    li.optimize_onnx(_attention(3, weights="Sigmoid"), "onnx")
+    # What an option costs is no matter where all of it is less than a Transpose; along some axes, a Softmax costs more.
     assert answers == [True, divides and change is _cheaper]
 
 
-def _attention(blocks: int, batch: int | str = 1) -> onnx.ModelProto:
-    """Blocks of attention with four heads: Transposes of which each is needed, around products of stacks."""
+def _attention(blocks: int, batch: int | str = 1, weights: str = "Softmax") -> onnx.ModelProto:
+    """Blocks of attention with four heads: Transposes of which each is needed, around products of stacks; scores become
+    weights by an operator of this name."""
     nodes: list[onnx.NodeProto] = []
+    axis: dict[str, Any] = {"axis": -1} if weights == "Softmax" else {}
     x = "x"
     for k in range(blocks):
         nodes += [
@@ -231,7 +234,7 @@ def _attention(blocks: int, batch: int | str = 1) -> onnx.ModelProto:
             transpose(f"h{k}", f"q{k}", 0, 2, 1, 3),
             transpose(f"h{k}", f"k{k}", 0, 2, 3, 1),
             oh.make_node("MatMul", [f"q{k}", f"k{k}"], [f"s{k}"]),
-            oh.make_node("Softmax", [f"s{k}"], [f"p{k}"], axis=-1),
+            oh.make_node(weights, [f"s{k}"], [f"p{k}"], **axis),
             oh.make_node("MatMul", [f"p{k}", f"q{k}"], [f"o{k}"]),
             transpose(f"o{k}", f"t{k}", 0, 2, 1, 3),
             oh.make_node("Reshape", [f"t{k}", "whole"], [f"y{k}"]),
@@ -249,7 +252,7 @@ def test_what_was_chosen_for_least_cost_is_not_chosen_again(answers: list[bool])
 
 def test_a_reshape_that_stands_for_a_reorder_is_settled(answers: list[bool]):
     # The Reshape that moves the dim of one element is a node that the model did not have.
-    model = _attention(3)
+    model = _attention(3, weights="Sigmoid")
     model.graph.input.append(value("v", 5, 6, 1))
     model.graph.node.extend(
         [

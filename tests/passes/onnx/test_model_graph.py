@@ -56,6 +56,23 @@ def test_inner_extents_count_as_what_follows_from_those_of_the_inputs():
     assert graph.nbytes("z") == 4 * 5 * 32 * 16
 
 
+def test_a_view_of_what_is_not_known_has_its_own_size():
+    extents = value("e", 3, dtype=onnx.TensorProto.INT64)
+    nodes = [
+        oh.make_node("Expand", ["x", "e"], ["r"]),
+        oh.make_node("Reshape", ["r", "s"], ["y"]),
+        oh.make_node("Reshape", ["r", "t"], ["z"]),
+    ]
+    constants = [initializer("s", [8, 16]), initializer("t", [-1, 16])]
+    model = model_of(
+        nodes, [value("x", "N", "L", 1), extents], [value("y", 8, 16), value("z", "P", 16)], constants
+    )
+    graph = _graph(model)
+    assert graph.nbytes("r") == 4 * UNKNOWN_EXTENT**3
+    assert graph.nbytes("y") == 4 * 8 * 16
+    assert graph.nbytes("z") == 4 * UNKNOWN_EXTENT * 16
+
+
 @pytest.mark.parametrize(("strides", "own"), [([1, 1], False), ([2, 1], True)])
 def test_types_are_inferred_for_a_size_only_where_values_have_extents_of_their_own(
     strides: list[int], own: bool, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ import layout_ir as li
 from layout_ir.errors import LayoutError
 from layout_ir.passes.onnx import optimize_model
 from layout_ir.selection.solver import selection_problem
+from tests.passes.onnx.blocked_networks import BLOCK, Op, floats, left, moves, names, network, optimized
 from tests.passes.onnx.operators import CASES, Case
 from tests.passes.onnx.optimized import (
     FLOAT,
@@ -213,6 +214,19 @@ def test_negative_fewer_bytes_in_more_transposes_are_no_gain(target: str):
 
 
 # Extents of the run time ------------------------------------------------------------------------------------------
+
+
+def test_negative_reorders_into_blocks_are_no_transposes_too_many():
+    ops: list[Op] = [("Transpose", ["x"], "t", {"perm": [0, 3, 1, 2]}), ("Conv", ["t", "v"], "c0", {})]
+    for k in range(3):
+        ops += [("CumSum", [f"c{k}", "axis"], f"s{k}", {}), ("Conv", [f"s{k}", "w"], f"c{k + 1}", {})]
+    weights = {"v": floats(BLOCK, 4, 1, 1), "w": floats(BLOCK, BLOCK, 1, 1) / BLOCK, "axis": np.array(2)}
+    model = network(ops, weights, {"x": (1, 16, 16, 4)}, ["c3"])
+    found, _ = optimized(model)
+    # If a Transpose counted as more, a reorder into blocks and one out of them would stand for it.
+    assert found[:3] == ["Transpose", "Conv*", "ReorderOutput*"] and moves(found) == 8 == moves(
+        names(left(model))
+    )
 
 
 def test_shapes_that_are_given_decide_nothing_but_bytes():

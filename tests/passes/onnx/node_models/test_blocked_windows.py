@@ -82,3 +82,23 @@ def test_negative_other_factors_and_roundings_stay_plain(factors: list[float], n
     op = ("Resize", ["p", "", "s"], "q", attributes)
     found = _between(op, 2 * BLOCK, {"s": np.array(factors, np.float32)})
     assert found == ["ReorderOutput*", "Resize", "ReorderInput*"]
+
+
+@pytest.mark.parametrize(("mode", "factor"), [("linear", 16), ("nearest", 7)])
+def test_channels_are_enlarged_in_blocks_even_where_pads_make_the_reorder_behind_larger(
+    mode: str, factor: int
+) -> None:
+    attributes = {"mode": mode, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    constants = {
+        "w": floats(BLOCK // 2 + 1, 2 * BLOCK, 1, 1),
+        "s": np.array([1, 1, factor, factor], np.float32),
+    }
+    ops: list[Op] = [
+        ("Conv", ["x", "w"], "p", {}),
+        ("Resize", ["p", "", "s"], "q", attributes),
+        ("Transpose", ["q"], "y", {"perm": [0, 2, 3, 1]}),
+    ]
+    model = network(ops, constants, {"x": (1, 2 * BLOCK, 8, 8)}, ["y"])
+    assert (
+        optimized(model)[0] == ["ReorderInput*", "Conv*", "Upsample*", "ReorderOutput*"] == names(left(model))
+    )

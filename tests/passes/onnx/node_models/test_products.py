@@ -55,6 +55,36 @@ def test_a_constant_stays_the_right_operand_for_onnx_runtime():
     assert op_types(check_optimized(model, target="onnx").model) == ["Gemm"]
 
 
+def _linear(kind: str, rows: int, columns: int) -> onnx.ModelProto:
+    """Eight matrices of `rows` rows, there transposed, by a constant, and back; `kind` is what gives the constant."""
+    nodes = [
+        oh.make_node("DequantizeLinear", ["q", "scale"], ["w"]),
+        transpose("x", "t", 0, 2, 1),
+        oh.make_node("MatMul", ["t", "w"], ["c"]),
+        transpose("c", "y", 0, 2, 1),
+    ]
+    weights = np.random.default_rng(0).integers(-9, 9, (32, columns))
+    constants = [initializer("w", weights.astype(np.float32))]
+    if kind == "quantized":
+        constants = [initializer("q", weights.astype(np.int8)), initializer("scale", np.float32(0.25))]
+    return model_of(
+        nodes[kind == "given" :], [value("x", 8, 32, rows)], [value("y", 8, columns, rows)], constants
+    )
+
+
+@pytest.mark.parametrize("kind", ["given", "quantized"])
+def test_a_constant_is_read_on_the_left_where_that_moves_less_than_transposes(kind: str):
+    # 32x16 numbers for each of eight matrices, beside 64 rows of 32 and 16.
+    assert check_optimized(_linear(kind, rows=64, columns=16)).after.count == 0
+
+
+@pytest.mark.parametrize("kind", ["given", "quantized"])
+def test_negative_a_large_constant_is_not_read_once_for_each_matrix_of_a_stack(kind: str):
+    result = check_optimized(_linear(kind, rows=8, columns=64))
+    (product,) = [node for node in result.model.graph.node if node.op_type == "MatMul"]
+    assert result.after.count == 2 and product.input[1] == "w"
+
+
 def test_matrices_in_stacks_of_one_are_transposed_by_a_flag():
     nodes = [transpose("x", "t", 0, 2, 1), oh.make_node("MatMul", ["x", "t"], ["y"])]
     model = model_of(nodes, [value("x", 1, 6, "N")], [value("y", 1, 6, 6)])

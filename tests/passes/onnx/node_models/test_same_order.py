@@ -10,6 +10,7 @@ import onnx.helper as oh
 import pytest
 
 import layout_ir as li
+from tests.passes.onnx.blocked_networks import left, moves, names
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
 
 
@@ -73,6 +74,40 @@ def test_a_pool_over_all_of_space_is_a_reduction_where_channels_are_last(op_type
     assert result.after.count == 0
     reduction = "ReduceMean" if op_type == "GlobalAveragePool" else "ReduceMax"
     assert op_types(result.model) == ["MatMul", reduction, "Reshape"]
+
+
+def _residual_blocks(blocks: int) -> onnx.ModelProto:
+    """Blocks as those of a ConvNeXt in NHWC, a convolution in front of them and a pool behind."""
+    nodes = [
+        oh.make_node("Conv", ["x", "w"], ["s"]),
+        transpose("s", "r0", 0, 2, 3, 1),
+    ]
+    for k in range(blocks):
+        nodes += [
+            transpose(f"r{k}", f"a{k}", 0, 3, 1, 2),
+            oh.make_node("Conv", [f"a{k}", "w"], [f"c{k}"]),
+            transpose(f"c{k}", f"b{k}", 0, 2, 3, 1),
+            oh.make_node("LayerNormalization", [f"b{k}", "g"], [f"n{k}"]),
+            oh.make_node("Add", [f"n{k}", f"r{k}"], [f"r{k + 1}"]),
+        ]
+    nodes += [
+        transpose(f"r{blocks}", "t", 0, 3, 1, 2),
+        oh.make_node("GlobalAveragePool", ["t"], ["p"]),
+        transpose("p", "q", 0, 2, 3, 1),
+        oh.make_node("LayerNormalization", ["q", "g"], ["y"]),
+    ]
+    weights = [
+        initializer("w", np.random.default_rng(0).uniform(-1, 1, (32, 32, 1, 1))),
+        initializer("g", np.ones(32, np.float32)),
+    ]
+    return model_of(nodes, [value("x", 1, 32, 4, 4)], [value("y", 1, 1, 1, 32)], weights)
+
+
+def test_a_pool_is_a_reduction_where_more_nodes_stay_in_their_order_for_it():
+    before = moves(names(left(_residual_blocks(3))))
+    result = check_optimized(_residual_blocks(3), target="ort-cpu")
+    assert "ReduceMean" in op_types(result.model) and result.after.count == 6
+    assert moves(names(left(result.model))) <= before
 
 
 def test_negative_a_pool_of_channels_that_are_second_stays_a_pool():
@@ -142,3 +177,33 @@ def test_negative_channels_that_come_last_are_not():
 
 def test_negative_statistics_that_are_computed_are_those_of_the_batch():
     assert check_optimized(_normalized(1, 0, 2, outputs=3)).after.count == 2
+
+
+def _between_transposes(op_type: str, opset: int = 17, **axis: Any) -> onnx.ModelProto:
+    """An operator on what a Transpose gives, its result there as it is and transposed back."""
+    nodes = [
+        transpose("x", "t", 0, 2, 1),
+        oh.make_node(op_type, ["t"], ["y"], **axis),
+        transpose("y", "z", 0, 2, 1),
+    ]
+    return model_of(
+        nodes, [value("x", 2, 32, 32)], [value("y", 2, 32, 32), value("z", 2, 32, 32)], opset=opset
+    )
+
+
+def test_a_softmax_stays_along_the_innermost_axis_where_one_transpose_more_does_it():
+    # Along the other axis it would give z at once, and only y would be transposed; but it moves its operand and result.
+    assert check_optimized(_between_transposes("Softmax", axis=2)).after.count == 2
+    # With z alone, it moves what both Transposes do.
+    model = _between_transposes("Softmax", axis=2)
+    del model.graph.output[0]
+    (node,) = check_optimized(model).model.graph.node
+    assert node.op_type == "Softmax" and node.attribute[0].i == 1
+
+
+def test_negative_what_works_along_any_axis_is_not_kept_on_one():
+    assert check_optimized(_between_transposes("Relu")).after.count == 1
+    # Where it is along the last but one, it gets the innermost of the input.
+    assert check_optimized(_between_transposes("Softmax", axis=1)).after.count == 1
+    # Up to opset 12, it is along all dims from an axis on, which stay the innermost.
+    assert check_optimized(_between_transposes("Softmax", opset=12, axis=1)).after.count == 1
