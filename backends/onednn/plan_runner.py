@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.llvm.loops.loop_calls import check_indices
+from layout_ir.backends.llvm.loops.loop_calls import check_indices, index_note
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.onednn.library import ExecutionArgument, Handle
 from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
@@ -41,6 +41,7 @@ from layout_ir.backends.onednn.plan_steps import (
     StepText,
 )
 from layout_ir.backends.onednn.step_driver import (
+    NOTED,
     PLAIN,
     STATUS,
     WORDS,
@@ -105,7 +106,7 @@ class PlanRunner:
         found: dict[int, int | Array] = {}
         for number, place in enumerate(self.plan.results):
             buffer = place.buffer
-            if place.start or not is_row_major(place.layout) or place.layout.is_padded:
+            if place.start or not _is_dense(place):
                 continue
             if (
                 buffer.owner is Owner.INPUT
@@ -204,16 +205,23 @@ class Activation:
         self._await()
         self._link()
         self.calls = list(self._calls())
-        own = [
-            place.buffer.number == k and place.buffer.owner is Owner.RESULT
+        self._own = [
+            k
             for k, place in enumerate(plan.results)
+            if place.buffer.number == k and place.buffer.owner is Owner.RESULT
         ]
-        self.is_records = not checked and all(own) and plan.is_native and finds_elements()
-        """Whether a call is its records and nothing else."""
+        """Results that are written where the caller gets them; all others lie in the memory of something else."""
+        self._elsewhere = [(k, place) for k, place in enumerate(plan.results) if k not in self._own]
+        self.is_records = (
+            not checked
+            and plan.is_native
+            and finds_elements()
+            and all(_is_dense(place) for _, place in self._elsewhere)
+        )
+        """Whether a call is its records, and copies of results that lie elsewhere."""
         self._made = [(place.layout.shape, storage(place.dtype)) for place in plan.results]
-        self._places = [self.lent_number[place.buffer] for place in plan.inputs]
-        if self.is_records:
-            self._places += [self.lent_number[place.buffer] for place in plan.results]
+        lent = [*plan.inputs, *(plan.results[k] for k in self._own)]
+        self._places = [self.lent_number[place.buffer] for place in lent]
 
     # Preparing --------------------------------------------------------------------------------------------------
 
@@ -242,7 +250,9 @@ class Activation:
         """The address of each word that has to hold one in lent memory, which of the lent, and the offset in it."""
         self._lent_row: Any = (c_uint64 * len(self.lent))()
         self._bound = self.patches.ctypes.data, len(self.patches), addressof(self._lent_row)
-        self._block = np.array([*self._bound, self._first_record, len(self.records)], np.int64)
+        self._notes = np.array([index_note(arguments) for _, arguments in self.with_indices], np.int64)
+        notes = self._notes.ctypes.data, len(self._notes)
+        self._block = np.array([*self._bound, self._first_record, len(self.records), *notes], np.int64)
         self._block_at = self._block.ctypes.data
 
     def _prepare(self, step: Step) -> None:
@@ -349,13 +359,21 @@ class Activation:
             np.empty(shape, kind) if target is None else target
             for (shape, kind), target in zip_longest(self._made, into)
         ]
+        given = [*arrays, *(results[number] for number in self._own)]
         lent = self._lent_row
-        for number, array in zip(self._places, (*arrays, *results), strict=True):
+        for number, array in zip(self._places, given, strict=True):
             lent[number] = id(array)
         reached = self._driver.run(self._block_at)
+        if reached == NOTED:
+            self.check_indices()
         if reached < len(self.records):
             raise self.failed(reached)
-        self.check_indices()
+        if self._elsewhere:
+            by_number = dict(zip(self._places, given, strict=True))
+            self._lent_arrays = [by_number[number] for number in range(len(self.lent))]
+            for number, place in self._elsewhere:
+                results[number][...] = self._array(place)
+            self._lent_arrays = []
         return results
 
     def run(
@@ -510,6 +528,11 @@ class Activation:
         around = np.concatenate([self.raw[:start], self.raw[start + self.arena.nbytes :]])
         if (around != _CANARY).any():
             raise LayoutError("something was written outside of the arena")
+
+
+def _is_dense(place: Place) -> bool:
+    """Whether a value lies row-major, and nothing between its elements."""
+    return is_row_major(place.layout) and not place.layout.is_padded
 
 
 def _pointer(handle: Handle) -> int:
