@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import zip_longest
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.onednn.library import ExecutionArgument, Handle
 from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
 from layout_ir.backends.onednn.plan_steps import (
+    Address,
     Buffer,
     ByteCopy,
     ControlStep,
@@ -75,12 +76,19 @@ class StepTime(StepText):
 
 class PlanRunner:
     """Runs a plan; re-entrant. With `checked`, the arena holds NaN before each call, and what lies around it must not
-    change: LayoutError says where it did."""
+    change: LayoutError says where it did. With `nested`, the plan is that of a subgraph: loops and branches in it are
+    records where they can be, which nobody can interrupt.
+    """
 
-    def __init__(self, plan: ExecutionPlan, *, threads: int, checked: bool = False) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, *, threads: int, checked: bool = False, nested: bool = False
+    ) -> None:
         self.plan = plan
         self.threads = threads
         self.checked = checked
+        self._by_python = [step for step in plan.steps if _is_by_python(step, nested)]
+        self.is_native = not self._by_python
+        """Whether all steps are machine code, with no call of Python between them."""
         self._idle: deque[Activation] = deque()
 
     def __call__(self, inputs: Sequence[Tensor], times: list[StepTime] | None = None) -> list[Array]:
@@ -139,7 +147,11 @@ class PlanRunner:
         try:
             return self._idle.pop()
         except IndexError:
-            return Activation(self.plan, self.threads, self.checked)
+            return self.new_activation()
+
+    def new_activation(self) -> Activation:
+        """An activation for whoever keeps it."""
+        return Activation(self.plan, self.threads, self.checked, self._by_python)
 
     def give_back(self, activation: Activation) -> None:
         """Keeps an activation for a later call."""
@@ -151,14 +163,22 @@ class PlanRunner:
         The results stay where the steps write them.
         """
         buffers = [np.ascontiguousarray(tensor.buffer) for tensor in inputs]
-        return Activation(self.plan, self.threads, checked=False).repeated(buffers)
+        return Activation(self.plan, self.threads, False, self._by_python).repeated(buffers)
 
 
 class Activation:
     """What one call at a time needs."""
 
-    def __init__(self, plan: ExecutionPlan, threads: int, checked: bool) -> None:
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        threads: int,
+        checked: bool,
+        by_python: Sequence[ControlStep | ReferenceStep],
+    ) -> None:
+        """`by_python` are the steps that are calls of Python; all others become records."""
         self.plan = plan
+        self._by_python = {id(step) for step in by_python}
         self.threads = threads
         self.library = plan.library
         self.checked = checked
@@ -214,7 +234,7 @@ class Activation:
         self._elsewhere = [(k, place) for k, place in enumerate(plan.results) if k not in self._own]
         self.is_records = (
             not checked
-            and plan.is_native
+            and not by_python
             and finds_elements()
             and all(_is_dense(place) for _, place in self._elsewhere)
         )
@@ -268,12 +288,14 @@ class Activation:
                 self._loop(step)
             case ControlStep() | ReferenceStep():
                 self._await()
+                if isinstance(step, ControlStep) and id(step) not in self._by_python:
+                    self._nested(step)
 
     def _calls(self) -> Iterator[Callable[[], None]]:
         """What a call of the plan is: walks over the records, and between them steps that are calls of Python."""
         first = self._steps_at
         for number, step in enumerate(self.plan.steps):
-            if isinstance(step, ControlStep | ReferenceStep):
+            if isinstance(step, ControlStep | ReferenceStep) and id(step) in self._by_python:
                 end = self._first[number + 1]
                 if end > first:
                     yield partial(self._walk, first, end)
@@ -351,6 +373,22 @@ class Activation:
             title = f"node '{step.node}'" if step.node else step.text.ops[-1]
             self.with_indices.append((title, arguments))
 
+    def _nested(self, step: ControlStep) -> None:
+        """A node with subgraphs as a record."""
+        addresses = [[self._address(place) for place in places] for places in (step.operands, step.results)]
+        flow = step.flow.nested(*addresses)
+        self._record(STATUS, flow.function, flow.address)
+        self._in_arguments += [(word, address.buffer, address.start) for word, address in flow.patches]
+        self.with_indices += flow.with_indices
+        self._keep.append(flow)
+
+    def _address(self, place: Place) -> Address:
+        """Where a row-major value lies."""
+        held = self.bytes.get(place.buffer)
+        if held is None:
+            return Location(place.buffer, start=place.start)
+        return held.ctypes.data + place.start
+
     # Running ----------------------------------------------------------------------------------------------------
 
     def run_records(self, arrays: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
@@ -427,7 +465,7 @@ class Activation:
         for number, step in enumerate(self.plan.steps):
             start = perf_counter_ns()
             self._walk(self._first[number], self._first[number + 1])
-            if isinstance(step, ControlStep | ReferenceStep):
+            if isinstance(step, ControlStep | ReferenceStep) and id(step) in self._by_python:
                 self._called(step)
             elif not self.library.is_synchronous:
                 self.library.api.dnnl_stream_wait(self.stream.value)
@@ -453,6 +491,11 @@ class Activation:
         if record < self._steps_at:
             return LayoutError(f"{self.library} failed where it was given memory")
         step = self.plan.steps[min(bisect(self._first, record), len(self.plan.steps)) - 1]
+        if isinstance(step, ControlStep):
+            return LayoutError(
+                f"a {step.flow.title} within a subgraph failed, or ran another number of times than the type of its "
+                "result says"
+            )
         return LayoutError(f"{self.library} failed on {step.text.ops[0]}")
 
     def _bind(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> dict[int, Array]:
@@ -528,6 +571,13 @@ class Activation:
         around = np.concatenate([self.raw[:start], self.raw[start + self.arena.nbytes :]])
         if (around != _CANARY).any():
             raise LayoutError("something was written outside of the arena")
+
+
+def _is_by_python(step: Step, nested: bool) -> TypeGuard[ControlStep | ReferenceStep]:
+    """Whether a step is a call of Python, of a plan within another one or not."""
+    if isinstance(step, ControlStep):
+        return not (nested and step.flow.is_native)
+    return isinstance(step, ReferenceStep)
 
 
 def _is_dense(place: Place) -> bool:

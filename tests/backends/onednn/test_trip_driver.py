@@ -34,10 +34,10 @@ def trips(
         np.array(rows, np.int64).reshape(-1, words)
         for rows, words in ((slots, SLOT_WORDS), (copies, COPY_WORDS), (records, WORDS))
     )
-    addresses = np.zeros(len(table) + 1, np.int64)
+    addresses, number = np.zeros(len(table) + 1, np.int64), np.zeros((), np.int64)
     block = np.array([
         0, 0, table.ctypes.data, len(table), addresses.ctypes.data, walked.ctypes.data, len(walked),
-        moves.ctypes.data, len(moves), condition,
+        moves.ctypes.data, len(moves), condition, number.ctypes.data,
     ])  # fmt: skip
     return trip_driver()(block.ctypes.data, begin, end)
 
