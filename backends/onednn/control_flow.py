@@ -29,6 +29,7 @@ from layout_ir.backends.onednn.plan_runner import PlanRunner
 from layout_ir.backends.onednn.plan_steps import Address, ControlFlow, ExecutionPlan, RunnablePlan
 from layout_ir.backends.onednn.repeated_plan import RepeatedPlan, Rows, fixed, row_slot
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
+from layout_ir.backends.onednn.row_folds import with_row_folds
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of
@@ -104,7 +105,7 @@ class _Subgraph:
         with loading, self._lock:  # what compiles imports: a process that forks takes the two in this order
             found = self._runners.get(key)
             if found is None:
-                runnable = self._compile(self._model(types))
+                runnable = self._compiled(types)
                 found = PlanRunner(runnable.plan, threads=runnable.threads, nested=True)
                 self._runners[key] = found
                 if len(self._runners) > _KEPT:
@@ -115,14 +116,27 @@ class _Subgraph:
         """Those of the captured values of the node that the subgraph takes, behind its formal inputs."""
         return [operands[k] for k in self._captured]
 
-    def _model(self, types: Sequence[Type]) -> onnx.ModelProto:
+    def _compiled(self, types: Sequence[Type]) -> RunnablePlan:
+        if len(self._graph.input) != len(types):
+            raise LayoutError(f"{self.title} has {len(self._graph.input)} inputs, expected {len(types)}")
+        try:
+            return self._compile(self._model(self._graph, types))
+        except LayoutError:
+            known = dict(zip(self._outer, self._captured_types, strict=True))
+            known |= {name: type for name, (_, type) in self._constants.items()}
+            known |= {value.name: type for value, type in zip(self._graph.input, types, strict=True)}
+            arrays = {name: array for name, (array, _) in self._constants.items()}
+            changed = with_row_folds(self._graph, known, arrays)
+            if changed is None:
+                raise
+        return self._compile(self._model(changed, types))
+
+    def _model(self, subgraph: onnx.GraphProto, types: Sequence[Type]) -> onnx.ModelProto:
         import onnx
         import onnx.helper
 
         graph = onnx.GraphProto()
-        graph.CopyFrom(self._graph)
-        if len(graph.input) != len(types):
-            raise LayoutError(f"{self.title} has {len(graph.input)} inputs, expected {len(types)}")
+        graph.CopyFrom(subgraph)
         if not all(_states(value, type) for value, type in zip(graph.input, types, strict=True)):
             # What is said of other values was said for other shapes.
             del graph.value_info[:]

@@ -213,9 +213,7 @@ class Activation:
         """Ops whose loops note indices outside of their dim, and where."""
         self._keep: list[Any] = []
         self._driver = step_driver()
-        self._teams = team_functions() if self.library.is_synchronous else None
-        """Kept here: of several threads that ask first, the cache keeps the array of only one."""
-        self._team = 0 if self._teams is None else self._teams.ctypes.data
+        self._team = team_functions().ctypes.data if self.library.is_synchronous else 0
         self._records: list[list[int]] = []
         self._first: list[int] = []
         for step in plan.steps:

@@ -20,7 +20,7 @@ import numpy as np
 
 from layout_ir.backends.onednn.plan_runner import Activation, PlanRunner
 from layout_ir.backends.onednn.plan_steps import Address, Location, Owner, Place, aligned, moved
-from layout_ir.backends.onednn.trip_driver import COPY_WORDS, SLOT_WORDS, failed_record, trip_driver
+from layout_ir.backends.onednn.trip_driver import COPY_WORDS, failed_record, trip_driver
 from layout_ir.backends.reference.tensor import is_row_major
 from layout_ir.elements.numpy_types import Array
 
@@ -242,13 +242,11 @@ class TripBlock:
         if body.after is not None:
             condition = len(slots)
             slots.append(placed.source(body.after))
-        table = np.array([[_known(word) for word in slot] for slot in slots], np.int64).reshape(
-            -1, SLOT_WORDS
-        )
+        places = [word for slot in slots for word in slot]
+        table = np.array(list(map(_known, places)), np.int64)
         self.patches: list[tuple[int, Location]] = [
-            (table.ctypes.data + 8 * (SLOT_WORDS * number + word), address)
-            for number, slot in enumerate(slots)
-            for word, address in enumerate(slot)
+            (table.ctypes.data + 8 * number, address)
+            for number, address in enumerate(places)
             if isinstance(address, Location)
         ]
         """The words that hold an address in lent memory."""
@@ -256,7 +254,7 @@ class TripBlock:
         addresses = np.empty(len(slots), np.int64)
         patches, records = activation.patches, activation.records
         words = [
-            patches.ctypes.data, len(patches), table.ctypes.data, len(table), addresses.ctypes.data,
+            patches.ctypes.data, len(patches), table.ctypes.data, len(slots), addresses.ctypes.data,
             records.ctypes.data, len(records), moves.ctypes.data, len(moves), condition, placed.number.ctypes.data,
         ]  # fmt: skip
         self._words = np.array(words, np.int64)

@@ -25,6 +25,7 @@ import numpy as np
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.elements.numpy_types import Array
+from layout_ir.forking import made_once
 
 STATUS, PLAIN = 0, 1
 """Kinds of records; a larger number is that of the threads of a team."""
@@ -217,7 +218,7 @@ class StepDriver:
         return self._call(records, first, end)
 
 
-@cache
+@made_once
 def step_driver() -> StepDriver:
     """The driver, compiled once."""
     return StepDriver()
@@ -232,7 +233,7 @@ def finds_elements() -> bool:
     return c_void_p.from_address(id(array) + DATA).value == array.ctypes.data
 
 
-@cache
+@made_once
 def team_functions() -> Array:
     """The addresses of what OpenMP (libgomp) forks a team by, numbers its threads by, and counts them by."""
     library = ctypes.CDLL("libgomp.so.1")

@@ -12,11 +12,11 @@ them, and copies what was carried to where it belongs; `branch` chooses one of t
 from __future__ import annotations
 
 from ctypes import CFUNCTYPE, c_int64, c_void_p, cast, memmove
-from functools import cache
 
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.onednn.step_driver import step_driver
+from layout_ir.forking import made_once
 
 SLOT_WORDS = 4
 """Words of a slot: first, even, odd, bytes per trip."""
@@ -229,9 +229,8 @@ class TripDriver:
         self._code = Code(_source, host(), names, key=f"trip driver 2 {host().triple}")
         function = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p)
         self._call = function(self._code.address("trips"))
-        # Kept: of threads that ask for it first at the same time each makes one, and the cache keeps the last.
-        self._steps = step_driver()
-        self.functions = self._steps.walk_at, self._steps.lend_at, cast(memmove, c_void_p).value
+        steps = step_driver()
+        self.functions = steps.walk_at, steps.lend_at, cast(memmove, c_void_p).value
         """The addresses of what trips call: `walk`, `lend` and `memmove`."""
         self.loop_at, self.branch_at = (self._code.address(name) for name in ("loop", "branch"))
         """Where the functions of records are that run a loop or branch within a plan."""
@@ -241,7 +240,7 @@ class TripDriver:
         return self._call(block, begin, end, *self.functions)
 
 
-@cache
+@made_once
 def trip_driver() -> TripDriver:
     """The driver, compiled once."""
     return TripDriver()
