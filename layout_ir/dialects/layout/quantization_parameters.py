@@ -7,6 +7,7 @@ The property is an array with one entry per side, a float attribute (per-tensor)
 `[1.0 : f64, array<f64: 0.05, 0.1, 0.2>]`. So a list of one channel stays a list.
 """
 
+from functools import lru_cache
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, f64
@@ -43,6 +44,7 @@ def sides_text(sides: tuple[QuantizationParameter, ...]) -> str:
     return f"[{', '.join(map(text, sides))}]"
 
 
+@lru_cache(maxsize=1024)
 def sides_of(attribute: Attribute, name: str) -> tuple[QuantizationParameter, ...]:
     """The parameter of each side in property `name`. Raises LayoutError where it holds anything else."""
     found: list[QuantizationParameter] = []
