@@ -301,7 +301,6 @@ class StagedProgram:
             load(model),
             shapes={name: known[name].shape for name in tensors},
             unknown=unknown,
-            keep_quantized=True,
         )
         there = {*stage.inputs, *stage.constants, *prefix.constants}
         ready = [
