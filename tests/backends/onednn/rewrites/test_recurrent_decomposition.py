@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import layout_ir as li
@@ -103,8 +104,25 @@ def test_lengths_of_whole_sequences_and_peepholes_of_zero_change_nothing(
     compare(made, inputs)
 
 
-def test_negative_shorter_sequences_run_by_the_reference():
-    made, _ = recurrent("LSTM", "forward", 2, "y", lengths=[STEPS, STEPS - 1])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_sequences_of_lengths_of_their_own(op: str, direction: str):
+    for lengths in ([STEPS, STEPS - 1, 1], [0, 2, STEPS]):
+        made, inputs = recurrent(op, direction, 3, "yh", states="h", lengths=lengths)
+        compare(made, inputs)
+
+
+def test_lengths_that_are_computed():
+    made, inputs = recurrent("GRU", "bidirectional", 3, "yh", lengths=[STEPS, 2, 1])
+    [given] = [tensor for tensor in made.graph.initializer if tensor.name == "lengths"]
+    made.graph.initializer.remove(given)
+    made.graph.input.append(onnx.helper.make_tensor_value_info("lengths", onnx.TensorProto.INT32, [3]))
+    for lengths in ([STEPS, 2, 1], [1, 0, 4]):
+        compare(made, {**inputs, "lengths": np.array(lengths, np.int32)})
+
+
+def test_negative_shorter_sequences_whose_last_cell_state_is_used_run_by_the_reference():
+    made, _ = recurrent("LSTM", "forward", 2, "yhc", lengths=[STEPS, STEPS - 1])
     assert li.compile(made).fallbacks == {"nn.opaque": 1}
 
 
