@@ -110,6 +110,7 @@ def places(node: OpaqueNode, extent: int, axis: int, rank: int) -> SSAValue:
 
 
 def as_i64(node: OpaqueNode, value: SSAValue) -> SSAValue:
+    """Integers of 64 bits."""
     return value if dtype_of(value.type) == "i64" else _cast(node, value, "i64")
 
 
