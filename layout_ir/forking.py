@@ -8,20 +8,40 @@ them itself meanwhile.
 from __future__ import annotations
 
 import os
+from functools import wraps
 from threading import RLock
 from weakref import ref
 
 TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all else here
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from typing import Any
+    from typing import Any, TypeVar
 
     Lock = AbstractContextManager[Any]
+    T = TypeVar("T")
 
 loading = RLock()
 """Held while modules are imported on first use: of those that another thread is importing while a process forks,
 the child would have half and wait for the rest (Python's own locks of modules are not renewed). Taken before any
 other lock of these."""
+
+
+def made_once(make: Callable[[], T]) -> Callable[[], T]:
+    """A function that gives what `make` makes at its first call, also to threads that come meanwhile: `functools.cache`
+    would have each of them make one."""
+    made: list[T] = []
+
+    @wraps(make)
+    def get() -> T:
+        if not made:
+            with loading:
+                if not made:
+                    made.append(make())
+        return made[0]
+
+    return get
+
 
 _locks: list[ref[Lock]] = []
 _forks: list[list[Lock]] = []

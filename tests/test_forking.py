@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from importlib import import_module
 from pathlib import Path
 from weakref import ref
@@ -122,6 +123,28 @@ def test_an_interrupt_while_a_fork_waits_leaves_no_lock_taken(monkeypatch: pytes
     other.start()
     other.join()
     assert free == [True, True]
+
+
+def test_what_is_made_once_is_one_thing_for_all_threads_that_come_at_once():
+    all_here, made = threading.Barrier(4), list[object]()
+
+    def make() -> object:
+        made.append(object())
+        time.sleep(0.05)
+        return made[-1]
+
+    get, found = forking.made_once(make), list[object]()
+
+    def ask() -> None:
+        all_here.wait()
+        found.append(get())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and found == 4 * made and get() is made[0]
 
 
 def test_the_lock_of_the_bindings_is_held_while_they_call_llvm():

@@ -5,46 +5,31 @@
              output is written at its place in the whole
     Scan     the same, with a row of each scan input per trip; of another axis than the first, rows are made once
 
-Machine code goes from trip to trip (`repeated_plan`) unless a step of the body is by Python, a loop within it among
-them, or what is carried changes its shape.
-
-A subgraph becomes a model of its own: its formal inputs and the outer values that it uses are inputs, constants among
-the latter are initializers, so that shapes and axes are known. A value that changes its shape from one trip to the next
-makes another plan of the same subgraph, when that shape comes up for the first time.
+Machine code goes from trip to trip (`repeated_plan`) unless a step of the body is by Python, or what is carried changes
+its shape. Under the same conditions, a node within a subgraph becomes a record of its plan (`nested_flow`).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from threading import RLock
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from layout_ir.backends.onednn.plan_runner import PlanRunner
-from layout_ir.backends.onednn.plan_steps import ControlFlow, ExecutionPlan, RunnablePlan
-from layout_ir.backends.onednn.repeated_plan import RepeatedPlan, Rows
+from layout_ir.backends.onednn.nested_flow import NestedFlow, nested_branch, nested_loop
+from layout_ir.backends.onednn.plan_steps import Address, ControlFlow, ExecutionPlan
+from layout_ir.backends.onednn.repeated_plan import RepeatedPlan, Rows, fixed, row_slot
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
+from layout_ir.backends.onednn.row_folds import Type
+from layout_ir.backends.onednn.subgraph_plans import CompileModel, Subgraph, type_of
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import dtype_of
-from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError
-from layout_ir.forking import fork_safe, loading
 
-if TYPE_CHECKING:
-    import onnx
-
-CompileModel = Callable[["onnx.ModelProto"], RunnablePlan]
-"""The plan of a model of static shapes. Raises LayoutError where there is none."""
-
-_KEPT = 16
-"""For how many shapes of its inputs a subgraph stays compiled."""
-
-Type = tuple[str, tuple[int, ...]]
-"""Element type and shape."""
+_MOST_NESTED = 1 << 20
+"""Trips of a loop within a subgraph by machine code, where their number is constant: PyTorch writes the largest number
+there is where a condition ends the loop, which must be possible to interrupt."""
 
 
 def control_flow(op: nn.OpaqueOp, compile_model: CompileModel) -> ControlFlow | None:
@@ -55,87 +40,6 @@ def control_flow(op: nn.OpaqueOp, compile_model: CompileModel) -> ControlFlow | 
     if op.domain.data or op.title not in _KINDS or (op.title == "Scan" and op.versions.get("", 0) < 9):
         return None
     return _KINDS[op.title](op, compile_model)
-
-
-class _Subgraph:
-    """A subgraph of a node, compiled for each shape of its inputs that it meets."""
-
-    def __init__(self, op: nn.OpaqueOp, name: str, compile_model: CompileModel) -> None:
-        with loading:
-            from layout_ir.dialects.nn.protos import proto_of
-            from layout_ir.frontends.onnx.subgraphs import outer_names
-
-        self.title = f"{name} of {op.title}"
-        self._compile = compile_model
-        self._versions = op.versions
-        self._graph = proto_of(name, op.node_attributes.data[name]).g
-        captured = [each.data for each in op.captures.data]
-        values = dict(zip(captured, list(op.operands)[len(op.operands) - len(captured) :], strict=True))
-        used = outer_names(self._graph)
-        constants = {each: elements_of(values[each]) for each in used}
-        self._constants = {
-            each: (found, _type(values[each])) for each, found in constants.items() if found is not None
-        }
-        self._outer = [each for each in used if each not in self._constants]
-        self._captured = [captured.index(each) for each in self._outer]
-        self._captured_types = [_type(values[each]) for each in self._outer]
-        self._runners: OrderedDict[tuple[Type, ...], PlanRunner] = OrderedDict()
-        self._lock = RLock()
-        fork_safe(self._lock)
-
-    @property
-    def plans(self) -> list[ExecutionPlan]:
-        """What was compiled so far."""
-        return [runner.plan for runner in self._runners.values()]
-
-    def runner(self, types: Sequence[Type]) -> PlanRunner:
-        """What runs the subgraph on formal inputs of these types. Raises LayoutError where it cannot be compiled."""
-        key = tuple(types)
-        with self._lock:
-            found = self._runners.get(key)
-            if found is not None:
-                return found
-        with loading, self._lock:  # what compiles imports: a process that forks takes the two in this order
-            found = self._runners.get(key)
-            if found is None:
-                runnable = self._compile(self._model(types))
-                found = self._runners[key] = PlanRunner(runnable.plan, threads=runnable.threads)
-                if len(self._runners) > _KEPT:
-                    self._runners.popitem(last=False)
-            return found
-
-    def captured(self, operands: Sequence[Array]) -> list[Array]:
-        """Those of the captured values of the node that the subgraph takes, behind its formal inputs."""
-        return [operands[k] for k in self._captured]
-
-    def _model(self, types: Sequence[Type]) -> onnx.ModelProto:
-        import onnx
-        import onnx.helper
-
-        graph = onnx.GraphProto()
-        graph.CopyFrom(self._graph)
-        if len(graph.input) != len(types):
-            raise LayoutError(f"{self.title} has {len(graph.input)} inputs, expected {len(types)}")
-        if not all(_states(value, type) for value, type in zip(graph.input, types, strict=True)):
-            # What is said of other values was said for other shapes.
-            del graph.value_info[:]
-            for value in graph.output:
-                value.type.tensor_type.ClearField("shape")
-        names = [value.name for value in graph.input]
-        del graph.input[:]
-        given = zip((*names, *self._outer), (*types, *self._captured_types), strict=True)
-        graph.input.extend(
-            onnx.helper.make_tensor_value_info(name, _number(dtype), shape) for name, (dtype, shape) in given
-        )
-        for name, (array, (dtype, shape)) in self._constants.items():
-            data = np.ascontiguousarray(array).tobytes()
-            graph.initializer.append(
-                onnx.TensorProto(name=name, data_type=_number(dtype), dims=shape, raw_data=data)
-            )
-        imports = [onnx.helper.make_opsetid(*entry) for entry in self._versions.items()]
-        if not any(not entry.domain for entry in imports):
-            imports.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
-        return onnx.helper.make_model(graph, opset_imports=imports)
 
 
 class _Node:
@@ -149,8 +53,9 @@ class _Node:
         self._given = op.given_inputs
         self._inputs = sum(self._given)
         self._made = op.given_outputs
-        self._types = [_type(value) for value in op.operands][: self._inputs]
-        self._subgraphs = [_Subgraph(op, name, compile_model) for name in self.SUBGRAPHS]
+        self._types = [type_of(value) for value in op.operands][: self._inputs]
+        self._result_types = self._by_output([type_of(value) for value in op.results])
+        self._subgraphs = [Subgraph(op, name, compile_model) for name in self.SUBGRAPHS]
 
     @property
     def plans(self) -> list[ExecutionPlan]:
@@ -163,7 +68,7 @@ class _Node:
         entries = [next(left) if there else None for there in self._given]
         return entries + [None] * (self.FEWEST_INPUTS - len(entries))
 
-    def _by_output(self, targets: Sequence[Array]) -> list[Array | None]:
+    def _by_output(self, targets: Sequence[Any]) -> list[Any]:
         """One target per output of the node, None for one that nobody uses."""
         left = iter(targets)
         return [next(left) if there else None for there in self._made]
@@ -215,11 +120,35 @@ class _If(_Node):
             for k, (target, there) in enumerate(zip(results, self._made, strict=False)):
                 if not there:
                     continue
-                wanted = _type(op.results[sum(self._made[:k])])
+                wanted = type_of(op.results[sum(self._made[:k])])
                 if (target.dtype, target.layout.shape) != wanted:
                     raise LayoutError(
                         f"output {k} of {branch.title} is of another type than that of the node"
                     )
+
+        bodies = [RepeatedPlan(branch.runner(()), {}) for branch in self._subgraphs]
+        self._bodies = [body for body in bodies if body.is_possible]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether both branches are machine code."""
+        return len(self._bodies) == len(self._subgraphs)
+
+    def nested(self, operands: Sequence[Address], targets: Sequence[Address]) -> NestedFlow:
+        """A record that chooses a branch and runs it."""
+        rows = {
+            number: fixed(target)
+            for number, target in enumerate(self._by_output(targets))
+            if target is not None
+        }
+        captured = operands[self._inputs :]
+        return nested_branch(
+            operands[0],
+            [
+                nested_loop(body, list(map(fixed, branch.captured(captured))), rows, {}, most=1)
+                for branch, body in zip(self._subgraphs, self._bodies, strict=True)
+            ],
+        )
 
     def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
         """Runs the branch that the condition chooses."""
@@ -231,6 +160,17 @@ class _If(_Node):
 
 _NUMBER, _HOLDS = np.array(0), np.array(True)
 """The number of the first trip, and the condition in front of it."""
+
+
+@dataclass(frozen=True)
+class _Trips:
+    """The arrays of one call of a Loop or Scan: what is carried into the first trip, what the body captures, where what
+    is carried goes at the end, and where rows are stacked (None for what nobody uses)."""
+
+    carried: Sequence[Array]
+    captured: Sequence[Array]
+    outputs: Sequence[Array | None]
+    scans: Sequence[Array | None]
 
 
 class _Loop(_Node):
@@ -253,6 +193,49 @@ class _Loop(_Node):
         self._results = len(results)
         following = {1 + k: k for k in range(1 + self._carried)}  # the condition, and what is carried
         self._repeated = RepeatedPlan(first, following, counter=0, condition=1)
+        found = elements_of(op.operands[0]) if self._given[0] else None
+        self._most = None if found is None or found.size != 1 else max(int(_scalar(found)), 0)
+        """How many trips there are at most, where that is constant."""
+
+    @property
+    def is_native(self) -> bool:
+        """Whether machine code runs all trips, of which there are not too many, and the results have the types of the
+        node whatever the numbers are."""
+        if not (self._repeated.is_possible and self._given[0]):
+            return False
+        if self._most is not None and self._most > _MOST_NESTED:
+            return False
+        carried, results = self._by_input(self._types)[2:], self._repeated.plan.results
+        scans = self._result_types[self._carried :]
+        rows = results[1 + self._carried :]
+        return all(
+            made is None or made == type for made, type in zip(self._result_types, carried, strict=False)
+        ) and all(
+            scan is None or scan == (place.dtype, (self._most, *place.layout.shape))
+            for scan, place in zip(scans, rows, strict=False)
+        )
+
+    def nested(self, operands: Sequence[Address], targets: Sequence[Address]) -> NestedFlow:
+        """A record that runs all trips."""
+        captured = self._body.captured(operands[self._inputs :])
+        count, holds, *carried = self._by_input(operands[: self._inputs])
+        outputs = self._by_output(targets)
+        results = self._repeated.plan.results
+        is_stacked = any(scan is not None for scan in outputs[self._carried :])
+        return nested_loop(
+            self._repeated,
+            [fixed(address) for address in (0, _HOLDS.ctypes.data, *carried, *captured)],
+            {
+                number: row_slot(scan, 0, results[number].nbytes)
+                for number, scan in enumerate(outputs[self._carried :], 1 + self._carried)
+                if scan is not None
+            },
+            {2 + k: target for k, target in enumerate(outputs[: self._carried]) if target is not None},
+            count=None if self._most is not None else count,
+            most=self._most or 0,
+            holds=holds,
+            expected=self._most if is_stacked else None,
+        )
 
     def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
         """Runs the body while the condition holds, as often as the trip count says at most."""
@@ -265,7 +248,7 @@ class _Loop(_Node):
         if condition is not None and not _scalar(condition):
             most = 0
         run = self._by_machine_code if self._repeated.is_possible else self._by_trip
-        trip = run(carried, captured, outputs, scans, most)
+        trip = run(_Trips(carried, captured, outputs, scans), most)
         for number, scan in enumerate(scans):
             if scan is not None and scan.shape[0] != trip:
                 raise LayoutError(
@@ -273,52 +256,38 @@ class _Loop(_Node):
                     f"result {scan.shape[0]}"
                 )
 
-    def _by_machine_code(
-        self,
-        carried: Sequence[Array],
-        captured: Sequence[Array],
-        outputs: Sequence[Array | None],
-        scans: Sequence[Array | None],
-        most: int | None,
-    ) -> int:
+    def _by_machine_code(self, of: _Trips, most: int | None) -> int:
         """Runs a body that keeps the types of what it carries; how many trips there were."""
-        self._check_shapes(carried, outputs)
-        self._check_rows(self._repeated.plan, 1 + self._carried, scans)
-        rooms = [len(scan) for scan in scans if scan is not None]
+        self._check_shapes(of.carried, of.outputs)
+        self._check_rows(self._repeated.plan, 1 + self._carried, of.scans)
+        rooms = [len(scan) for scan in of.scans if scan is not None]
         trip, going = self._repeated.run(
-            [_NUMBER, _HOLDS, *carried, *captured],
-            {1 + self._carried + k: Rows(scan) for k, scan in enumerate(scans) if scan is not None},
-            {2 + k: target for k, target in enumerate(outputs) if target is not None},
+            [_NUMBER, _HOLDS, *of.carried, *of.captured],
+            {1 + self._carried + k: Rows(scan) for k, scan in enumerate(of.scans) if scan is not None},
+            {2 + k: target for k, target in enumerate(of.outputs) if target is not None},
             min(rooms if most is None else [most, *rooms], default=None),
         )
         if going and trip != most:
-            for scan in scans:
+            for scan in of.scans:
                 if scan is not None:
                     self._row(scan, trip)
         return trip
 
-    def _by_trip(
-        self,
-        carried: Sequence[Array],
-        captured: Sequence[Array],
-        outputs: Sequence[Array | None],
-        scans: Sequence[Array | None],
-        most: int | None,
-    ) -> int:
+    def _by_trip(self, of: _Trips, most: int | None) -> int:
         """Runs any body, each trip a call; how many there were."""
         runner, shapes, trip, going = None, list[tuple[int, ...]](), 0, True
-        unwritten = [None] * (1 + self._carried)
+        unwritten, carried = [None] * (1 + self._carried), of.carried
         while going and (most is None or trip < most):
             now = [value.shape for value in carried]
             if runner is None or now != shapes:
                 shapes, runner = now, self._body.runner(self._formal(now))
-                self._check_rows(runner.plan, 1 + self._carried, scans)
-            rows = [None if scan is None else self._row(scan, trip) for scan in scans]
+                self._check_rows(runner.plan, 1 + self._carried, of.scans)
+            rows = [None if scan is None else self._row(scan, trip) for scan in of.scans]
             formal = [np.array(trip, np.int64), np.array(going), *carried]
-            found = runner.on_arrays([*formal, *captured], [*unwritten, *rows], lends=True)
+            found = runner.on_arrays([*formal, *of.captured], [*unwritten, *rows], lends=True)
             going, carried = bool(_scalar(found[0])), found[1 : 1 + self._carried]
             trip += 1
-        self._hand_over(carried, outputs)
+        self._hand_over(carried, of.outputs)
         return trip
 
     def _formal(self, shapes: Sequence[tuple[int, ...]]) -> list[Type]:
@@ -358,6 +327,47 @@ class _Scan(_Node):
         self._out_axes = _per_scan(op, "scan_output_axes", made)
         self._out_backwards = _directions(op, "scan_output_directions", made)
 
+    @property
+    def is_native(self) -> bool:
+        """Whether machine code runs all trips, of which there are not too many, over rows that lie behind each other,
+        and the results have the types of the node."""
+        wanted = [*self._types[: self._states]]
+        wanted += [
+            (place.dtype, (self._trips, *place.layout.shape))
+            for place in self._runner.plan.results[self._states :]
+        ]
+        return (
+            self._repeated.is_possible
+            and self._trips <= _MOST_NESTED
+            and not any((*self._axes, *self._out_axes))
+            and all(
+                made is None or made == type for made, type in zip(self._result_types, wanted, strict=False)
+            )
+        )
+
+    def nested(self, operands: Sequence[Address], targets: Sequence[Address]) -> NestedFlow:
+        """A record that runs all trips."""
+        plan, states, trips = self._runner.plan, self._states, self._trips
+        captured = self._body.captured(operands[self._inputs :])
+        outputs = self._by_output(targets)
+        scanned = zip(operands[states : self._inputs], plan.inputs[states:], self._backwards, strict=False)
+        stacked = zip(outputs[states:], plan.results[states:], self._out_backwards, strict=False)
+        return nested_loop(
+            self._repeated,
+            [
+                *map(fixed, operands[:states]),
+                *(row_slot(rows, trips, place.nbytes, backwards=way) for rows, place, way in scanned),
+                *map(fixed, captured),
+            ],
+            {
+                number: row_slot(rows, trips, place.nbytes, backwards=way)
+                for number, (rows, place, way) in enumerate(stacked, states)
+                if rows is not None
+            },
+            {k: target for k, target in enumerate(outputs[:states]) if target is not None},
+            most=trips,
+        )
+
     def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
         """Runs the body on each row."""
         captured, states = self._body.captured(operands[self._inputs :]), list(operands[: self._states])
@@ -384,45 +394,32 @@ class _Scan(_Node):
             for scan, way in zip(stacked, self._out_backwards, strict=True)
         ]
         run = self._by_machine_code if self._repeated.is_possible else self._by_trip
-        run(states, given, captured, outputs[: self._states], made)
+        run(_Trips(states, captured, outputs[: self._states], []), given, made)
         for scan, rows, axis in zip(scans, stacked, self._out_axes, strict=True):
             if scan is not None and rows is not None and rows is not scan:
                 scan[...] = np.moveaxis(rows, 0, axis)
 
-    def _by_machine_code(
-        self,
-        states: Sequence[Array],
-        given: Sequence[Rows],
-        captured: Sequence[Array],
-        outputs: Sequence[Array | None],
-        made: Sequence[Rows | None],
-    ) -> None:
+    def _by_machine_code(self, of: _Trips, given: Sequence[Rows], made: Sequence[Rows | None]) -> None:
         """Runs a body whose steps are machine code."""
-        self._check_shapes(states, outputs)
+        self._check_shapes(of.carried, of.outputs)
         self._repeated.run(
-            [*states, *given, *captured],
+            [*of.carried, *given, *of.captured],
             {self._states + k: rows for k, rows in enumerate(made) if rows is not None},
-            {k: target for k, target in enumerate(outputs) if target is not None},
+            {k: target for k, target in enumerate(of.outputs) if target is not None},
             self._trips,
         )
 
-    def _by_trip(
-        self,
-        states: Sequence[Array],
-        given: Sequence[Rows],
-        captured: Sequence[Array],
-        outputs: Sequence[Array | None],
-        made: Sequence[Rows | None],
-    ) -> None:
+    def _by_trip(self, of: _Trips, given: Sequence[Rows], made: Sequence[Rows | None]) -> None:
         """Runs any body, each trip a call."""
+        states = of.carried
         for trip in range(self._trips):
             formal = [rows.of(trip) for rows in given]
             results = [None if rows is None else rows.of(trip) for rows in made]
             found = self._runner.on_arrays(
-                [*states, *formal, *captured], [*[None] * self._states, *results], lends=True
+                [*states, *formal, *of.captured], [*[None] * self._states, *results], lends=True
             )
             states = found[: self._states]
-        self._hand_over(states, outputs)
+        self._hand_over(states, of.outputs)
 
 
 _KINDS: dict[str, Callable[[nn.OpaqueOp, CompileModel], ControlFlow]] = {
@@ -433,32 +430,6 @@ _KINDS: dict[str, Callable[[nn.OpaqueOp, CompileModel], ControlFlow]] = {
 
 
 # Types ----------------------------------------------------------------------------------------------------------------
-
-
-def _type(value: SSAValue) -> Type:
-    return dtype_of(value.type), shape_of(value)
-
-
-def _number(dtype: str) -> int:
-    """How ONNX numbers an element type."""
-    import onnx
-    import onnx.helper
-
-    return (
-        onnx.TensorProto.BFLOAT16 if dtype == "bf16" else onnx.helper.np_dtype_to_tensor_dtype(storage(dtype))
-    )
-
-
-def _states(value: onnx.ValueInfoProto, type: Type) -> bool:
-    """Whether what a subgraph says of the shape of an input holds for `type`: it may say nothing."""
-    stated = value.type.tensor_type
-    if not stated.HasField("shape"):
-        return True
-    dims = stated.shape.dim
-    return len(dims) == len(type[1]) and all(
-        not dim.HasField("dim_value") or dim.dim_value == extent
-        for dim, extent in zip(dims, type[1], strict=True)
-    )
 
 
 def _per_scan(op: nn.OpaqueOp, name: str, count: int) -> tuple[int, ...]:

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import zip_longest
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.llvm.loops.loop_calls import check_indices
+from layout_ir.backends.llvm.loops.loop_calls import check_indices, index_note
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.onednn.library import ExecutionArgument, Handle
 from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
 from layout_ir.backends.onednn.plan_steps import (
+    Address,
     Buffer,
     ByteCopy,
     ControlStep,
@@ -41,6 +42,7 @@ from layout_ir.backends.onednn.plan_steps import (
     StepText,
 )
 from layout_ir.backends.onednn.step_driver import (
+    NOTED,
     PLAIN,
     STATUS,
     WORDS,
@@ -74,12 +76,19 @@ class StepTime(StepText):
 
 class PlanRunner:
     """Runs a plan; re-entrant. With `checked`, the arena holds NaN before each call, and what lies around it must not
-    change: LayoutError says where it did."""
+    change: LayoutError says where it did. With `nested`, the plan is that of a subgraph: loops and branches in it are
+    records where they can be, which nobody can interrupt.
+    """
 
-    def __init__(self, plan: ExecutionPlan, *, threads: int, checked: bool = False) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, *, threads: int, checked: bool = False, nested: bool = False
+    ) -> None:
         self.plan = plan
         self.threads = threads
         self.checked = checked
+        self._by_python = [step for step in plan.steps if _is_by_python(step, nested)]
+        self.is_native = not self._by_python
+        """Whether all steps are machine code, with no call of Python between them."""
         self._idle: deque[Activation] = deque()
 
     def __call__(self, inputs: Sequence[Tensor], times: list[StepTime] | None = None) -> list[Array]:
@@ -105,7 +114,7 @@ class PlanRunner:
         found: dict[int, int | Array] = {}
         for number, place in enumerate(self.plan.results):
             buffer = place.buffer
-            if place.start or not is_row_major(place.layout) or place.layout.is_padded:
+            if place.start or not _is_dense(place):
                 continue
             if (
                 buffer.owner is Owner.INPUT
@@ -138,7 +147,11 @@ class PlanRunner:
         try:
             return self._idle.pop()
         except IndexError:
-            return Activation(self.plan, self.threads, self.checked)
+            return self.new_activation()
+
+    def new_activation(self) -> Activation:
+        """An activation for whoever keeps it."""
+        return Activation(self.plan, self.threads, self.checked, self._by_python)
 
     def give_back(self, activation: Activation) -> None:
         """Keeps an activation for a later call."""
@@ -150,14 +163,22 @@ class PlanRunner:
         The results stay where the steps write them.
         """
         buffers = [np.ascontiguousarray(tensor.buffer) for tensor in inputs]
-        return Activation(self.plan, self.threads, checked=False).repeated(buffers)
+        return Activation(self.plan, self.threads, False, self._by_python).repeated(buffers)
 
 
 class Activation:
     """What one call at a time needs."""
 
-    def __init__(self, plan: ExecutionPlan, threads: int, checked: bool) -> None:
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        threads: int,
+        checked: bool,
+        by_python: Sequence[ControlStep | ReferenceStep],
+    ) -> None:
+        """`by_python` are the steps that are calls of Python; all others become records."""
         self.plan = plan
+        self._by_python = {id(step) for step in by_python}
         self.threads = threads
         self.library = plan.library
         self.checked = checked
@@ -192,9 +213,7 @@ class Activation:
         """Ops whose loops note indices outside of their dim, and where."""
         self._keep: list[Any] = []
         self._driver = step_driver()
-        self._teams = team_functions() if self.library.is_synchronous else None
-        """Kept here: of several threads that ask first, the cache keeps the array of only one."""
-        self._team = 0 if self._teams is None else self._teams.ctypes.data
+        self._team = team_functions().ctypes.data if self.library.is_synchronous else 0
         self._records: list[list[int]] = []
         self._first: list[int] = []
         for step in plan.steps:
@@ -204,16 +223,23 @@ class Activation:
         self._await()
         self._link()
         self.calls = list(self._calls())
-        own = [
-            place.buffer.number == k and place.buffer.owner is Owner.RESULT
+        self._own = [
+            k
             for k, place in enumerate(plan.results)
+            if place.buffer.number == k and place.buffer.owner is Owner.RESULT
         ]
-        self.is_records = not checked and all(own) and plan.is_native and finds_elements()
-        """Whether a call is its records and nothing else."""
+        """Results that are written where the caller gets them; all others lie in the memory of something else."""
+        self._elsewhere = [(k, place) for k, place in enumerate(plan.results) if k not in self._own]
+        self.is_records = (
+            not checked
+            and not by_python
+            and finds_elements()
+            and all(_is_dense(place) for _, place in self._elsewhere)
+        )
+        """Whether a call is its records, and copies of results that lie elsewhere."""
         self._made = [(place.layout.shape, storage(place.dtype)) for place in plan.results]
-        self._places = [self.lent_number[place.buffer] for place in plan.inputs]
-        if self.is_records:
-            self._places += [self.lent_number[place.buffer] for place in plan.results]
+        lent = [*plan.inputs, *(plan.results[k] for k in self._own)]
+        self._places = [self.lent_number[place.buffer] for place in lent]
 
     # Preparing --------------------------------------------------------------------------------------------------
 
@@ -242,7 +268,9 @@ class Activation:
         """The address of each word that has to hold one in lent memory, which of the lent, and the offset in it."""
         self._lent_row: Any = (c_uint64 * len(self.lent))()
         self._bound = self.patches.ctypes.data, len(self.patches), addressof(self._lent_row)
-        self._block = np.array([*self._bound, self._first_record, len(self.records)], np.int64)
+        self._notes = np.array([index_note(arguments) for _, arguments in self.with_indices], np.int64)
+        notes = self._notes.ctypes.data, len(self._notes)
+        self._block = np.array([*self._bound, self._first_record, len(self.records), *notes], np.int64)
         self._block_at = self._block.ctypes.data
 
     def _prepare(self, step: Step) -> None:
@@ -258,12 +286,14 @@ class Activation:
                 self._loop(step)
             case ControlStep() | ReferenceStep():
                 self._await()
+                if isinstance(step, ControlStep) and id(step) not in self._by_python:
+                    self._nested(step)
 
     def _calls(self) -> Iterator[Callable[[], None]]:
         """What a call of the plan is: walks over the records, and between them steps that are calls of Python."""
         first = self._steps_at
         for number, step in enumerate(self.plan.steps):
-            if isinstance(step, ControlStep | ReferenceStep):
+            if isinstance(step, ControlStep | ReferenceStep) and id(step) in self._by_python:
                 end = self._first[number + 1]
                 if end > first:
                     yield partial(self._walk, first, end)
@@ -341,6 +371,22 @@ class Activation:
             title = f"node '{step.node}'" if step.node else step.text.ops[-1]
             self.with_indices.append((title, arguments))
 
+    def _nested(self, step: ControlStep) -> None:
+        """A node with subgraphs as a record."""
+        addresses = [[self._address(place) for place in places] for places in (step.operands, step.results)]
+        flow = step.flow.nested(*addresses)
+        self._record(STATUS, flow.function, flow.address)
+        self._in_arguments += [(word, address.buffer, address.start) for word, address in flow.patches]
+        self.with_indices += flow.with_indices
+        self._keep.append(flow)
+
+    def _address(self, place: Place) -> Address:
+        """Where a row-major value lies."""
+        held = self.bytes.get(place.buffer)
+        if held is None:
+            return Location(place.buffer, start=place.start)
+        return held.ctypes.data + place.start
+
     # Running ----------------------------------------------------------------------------------------------------
 
     def run_records(self, arrays: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
@@ -349,13 +395,21 @@ class Activation:
             np.empty(shape, kind) if target is None else target
             for (shape, kind), target in zip_longest(self._made, into)
         ]
+        given = [*arrays, *(results[number] for number in self._own)]
         lent = self._lent_row
-        for number, array in zip(self._places, (*arrays, *results), strict=True):
+        for number, array in zip(self._places, given, strict=True):
             lent[number] = id(array)
         reached = self._driver.run(self._block_at)
+        if reached == NOTED:
+            self.check_indices()
         if reached < len(self.records):
             raise self.failed(reached)
-        self.check_indices()
+        if self._elsewhere:
+            by_number = dict(zip(self._places, given, strict=True))
+            self._lent_arrays = [by_number[number] for number in range(len(self.lent))]
+            for number, place in self._elsewhere:
+                results[number][...] = self._array(place)
+            self._lent_arrays = []
         return results
 
     def run(
@@ -409,7 +463,7 @@ class Activation:
         for number, step in enumerate(self.plan.steps):
             start = perf_counter_ns()
             self._walk(self._first[number], self._first[number + 1])
-            if isinstance(step, ControlStep | ReferenceStep):
+            if isinstance(step, ControlStep | ReferenceStep) and id(step) in self._by_python:
                 self._called(step)
             elif not self.library.is_synchronous:
                 self.library.api.dnnl_stream_wait(self.stream.value)
@@ -435,6 +489,11 @@ class Activation:
         if record < self._steps_at:
             return LayoutError(f"{self.library} failed where it was given memory")
         step = self.plan.steps[min(bisect(self._first, record), len(self.plan.steps)) - 1]
+        if isinstance(step, ControlStep):
+            return LayoutError(
+                f"a {step.flow.title} within a subgraph failed, or ran another number of times than the type of its "
+                "result says"
+            )
         return LayoutError(f"{self.library} failed on {step.text.ops[0]}")
 
     def _bind(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> dict[int, Array]:
@@ -510,6 +569,18 @@ class Activation:
         around = np.concatenate([self.raw[:start], self.raw[start + self.arena.nbytes :]])
         if (around != _CANARY).any():
             raise LayoutError("something was written outside of the arena")
+
+
+def _is_by_python(step: Step, nested: bool) -> TypeGuard[ControlStep | ReferenceStep]:
+    """Whether a step is a call of Python, of a plan within another one or not."""
+    if isinstance(step, ControlStep):
+        return not (nested and step.flow.is_native)
+    return isinstance(step, ReferenceStep)
+
+
+def _is_dense(place: Place) -> bool:
+    """Whether a value lies row-major, and nothing between its elements."""
+    return is_row_major(place.layout) and not place.layout.is_padded
 
 
 def _pointer(handle: Handle) -> int:

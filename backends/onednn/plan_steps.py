@@ -28,6 +28,8 @@ from layout_ir.elements.numpy_types import Array, storage
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from layout_ir.backends.onednn.nested_flow import NestedFlow
+
 
 class Owner(Enum):
     """Who has the memory of a buffer."""
@@ -60,6 +62,17 @@ class Location:
     start: int = field(default=0, kw_only=True)
 
 
+Address = int | Location
+"""Where bytes begin: a number where the memory is known, and else a place in memory that is lent for a call."""
+
+
+def moved(address: Address, nbytes: int) -> Address:
+    """The address so many bytes further."""
+    if isinstance(address, int):
+        return address + nbytes
+    return Location(address.buffer, start=address.start + nbytes)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Place(Location):
     """Where a value lies, which may be a part of a buffer, and the layout there, whose offset counts elements of
@@ -72,6 +85,11 @@ class Place(Location):
     def offset(self) -> int:
         """Bytes from the beginning of the buffer to position 0 of the layout."""
         return self.start + self.layout.offset * storage(self.dtype).itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.layout.nelems * storage(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,9 +208,22 @@ class ReferenceStep:
 class ControlFlow(Protocol):
     """A node with subgraphs, each of which has plans of its own (`control_flow`)."""
 
+    title: str
+    """The operator."""
+
     @property
     def plans(self) -> Sequence[ExecutionPlan]:
         """The plans of its subgraphs."""
+        ...
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it can be a record of a plan: what `nested` makes."""
+        ...
+
+    def nested(self, operands: Sequence[Address], targets: Sequence[Address]) -> NestedFlow:
+        """The record that runs the node on operands at these addresses, and writes the results to `targets`, all of
+        them row-major."""
         ...
 
     def __call__(self, operands: Sequence[Array], targets: Sequence[Array]) -> None:
@@ -237,11 +268,6 @@ class ExecutionPlan:
             if isinstance(step, ControlStep):
                 for plan in step.flow.plans:
                     yield from plan.all_steps
-
-    @property
-    def is_native(self) -> bool:
-        """Whether all steps are machine code, with no call of Python between them."""
-        return not any(isinstance(step, ControlStep | ReferenceStep) for step in self.steps)
 
     @property
     def constant_bytes(self) -> int:

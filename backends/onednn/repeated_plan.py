@@ -4,6 +4,9 @@ A result that is carried is an operand of the next trip where it lies: it has tw
 turn. Rows are read and written in the arrays that hold them all. So a trip is the records of the plan, some addresses,
 and a copy of what is wanted in a second place (`trip_driver`). Python comes back every now and then, so that a loop can
 be interrupted.
+
+Addresses are numbers where the memory is known, and else places in memory that another plan is lent, which runs the
+loop as one of its records (`nested_flow`).
 """
 
 from __future__ import annotations
@@ -16,17 +19,28 @@ from time import perf_counter
 import numpy as np
 
 from layout_ir.backends.onednn.plan_runner import Activation, PlanRunner
-from layout_ir.backends.onednn.plan_steps import Owner, Place, aligned
-from layout_ir.backends.onednn.trip_driver import COPY_WORDS, SLOT_WORDS, failed_record, trip_driver
+from layout_ir.backends.onednn.plan_steps import Address, Location, Owner, Place, aligned, moved
+from layout_ir.backends.onednn.trip_driver import COPY_WORDS, failed_record, trip_driver
 from layout_ir.backends.reference.tensor import is_row_major
-from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.elements.numpy_types import Array
 
 _FEWEST, _SECONDS = 16, 0.02
 """Trips of the first call of machine code; behind one that takes less than so many seconds the next has twice as
 many."""
 
-_Slot = tuple[int, int, int, int]
+Slot = tuple[Address, Address, Address, int]
 """An address in trip 0, in even and in odd ones, and how many bytes further it is per trip (`trip_driver`)."""
+
+
+def fixed(address: Address) -> Slot:
+    """The slot of what is at one address in all trips."""
+    return address, address, address, 0
+
+
+def row_slot(address: Address, count: int, nbytes: int, *, backwards: bool = False) -> Slot:
+    """The slot of a row per trip: of so many rows of so many bytes, from the first on or from the last on."""
+    start, step = (moved(address, (count - 1) * nbytes), -nbytes) if backwards else (address, nbytes)
+    return start, start, start, step
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +51,11 @@ class Rows:
     backwards: bool = False
 
     @property
-    def slot(self) -> _Slot:
+    def slot(self) -> Slot:
         """Where the row of a trip is."""
         count = len(self.array)
-        start, step = self.array.ctypes.data, self.array.nbytes // max(count, 1)
-        if self.backwards:
-            start, step = start + (count - 1) * step, -step
-        return start, start, start, step
+        nbytes = self.array.nbytes // max(count, 1)
+        return row_slot(self.array.ctypes.data, count, nbytes, backwards=self.backwards)
 
     def of(self, trip: int) -> Array:
         """The row of a trip."""
@@ -71,7 +83,7 @@ class RepeatedPlan:
         self.condition = condition
         results, inputs = self.plan.results, self.plan.inputs
         self.is_possible = (
-            self.plan.is_native
+            runner.is_native
             and not runner.checked
             and all(is_row_major(place.layout) and not place.layout.is_padded for place in results)
             and all(_type(results[made]) == _type(inputs[taken]) for taken, made in carried.items())
@@ -84,7 +96,7 @@ class RepeatedPlan:
         """Without what is handed on as it is."""
         self.after = None if condition is None else carried[condition]
         """The result that is the condition behind a trip."""
-        self.nbytes = [place.layout.nelems * storage(place.dtype).itemsize for place in results]
+        self.nbytes = [place.nbytes for place in results]
         """Bytes of each result."""
         self.own = [
             place.buffer.owner is Owner.RESULT and place.buffer.number == number
@@ -106,135 +118,165 @@ class RepeatedPlan:
         behind the last trip. Raises LayoutError where a step fails.
         """
         activation = self._runner.take()
+        slots = [given.slot if isinstance(given, Rows) else fixed(given.ctypes.data) for given in operands]
         try:
-            return _Loop(self, activation, operands, rows).run(most, at_the_end)
+            placed = PlacedTrips(self, activation, slots, {k: stacked.slot for k, stacked in rows.items()})
+            return self._run(placed, activation, most, at_the_end)
         finally:
             self._runner.give_back(activation)
 
+    def _run(
+        self, placed: PlacedTrips, activation: Activation, most: int | None, at_the_end: Mapping[int, Array]
+    ) -> tuple[int, bool]:
+        driver, block = trip_driver(), TripBlock(placed)
+        trip, going, count = 0, True, _FEWEST
+        while going and (most is None or trip < most):
+            started = perf_counter()
+            trip = driver(block.address, trip, trip + count if most is None else min(trip + count, most))
+            failed = failed_record(trip)
+            if failed is not None:
+                raise activation.failed(failed)
+            activation.check_indices()
+            if self.condition is not None:
+                going = bool(c_uint8.from_address(_address(placed.taken[self.condition], trip)).value)
+            if perf_counter() - started < _SECONDS:
+                count *= 2
+        for operand, target in at_the_end.items():
+            memmove(target.ctypes.data, _address(placed.taken[operand], trip), target.nbytes)
+        return trip, going
 
-class _Loop:
-    """Where everything of one loop is in each of its trips."""
+    def activation(self) -> Activation:
+        """One that a plan keeps which runs this one as one of its records."""
+        return self._runner.new_activation()
+
+
+class PlacedTrips:
+    """Where everything of one loop is in each of its trips: what `TripBlock` writes down.
+
+    `operands` has the slot of each operand, for one that is carried where it is in the first trip, and for the counter
+    anything; `rows` those of results that are stacked, or written to one place.
+    """
 
     def __init__(
         self,
         body: RepeatedPlan,
         activation: Activation,
-        operands: Sequence[Array | Rows],
-        rows: Mapping[int, Rows],
+        operands: Sequence[Slot],
+        rows: Mapping[int, Slot],
     ) -> None:
-        self._body = body
-        self._activation = activation
+        self.body = body
+        self.activation = activation
         self._operands = operands
         self._rows = rows
-        self._buffers: list[Array] = []
+        self.buffers: list[Array] = []
         """Memory that must live as long as the loop."""
-        self._copies: list[tuple[_Slot, int]] = []
+        self.copies: list[tuple[Slot, int]] = []
         """Where a result is copied to behind each trip, and which."""
-        self._made = [self._result(number) if own else None for number, own in enumerate(body.own)]
-        self._taken = [self._operand(number) for number in range(len(operands))]
-        self._copies += [(stacked.slot, number) for number, stacked in rows.items() if not body.own[number]]
+        self.number = np.zeros((), np.int64)
+        """The number of the trip, where there is a counter."""
+        self.made = [self._result(number) if own else None for number, own in enumerate(body.own)]
+        self.taken = [self._operand(number) for number in range(len(operands))]
+        self.copies += [(slot, number) for number, slot in rows.items() if not body.own[number]]
 
-    def run(self, most: int | None, at_the_end: Mapping[int, Array]) -> tuple[int, bool]:
-        driver, counter, condition = trip_driver(), self._body.counter, self._body.condition
-        trip, going, count = 0, True, _FEWEST
-        while going and (most is None or trip < most):
-            begin, end = trip, trip + count if most is None else min(trip + count, most)
-            if counter is not None:
-                numbers = np.arange(begin, end, dtype=np.int64)
-                self._taken[counter] = _moved(Rows(numbers).slot, -begin * numbers.itemsize)
-            block, *_kept = self._block()
-            started = perf_counter()
-            trip = driver(block.ctypes.data, begin, end)
-            failed = failed_record(trip)
-            if failed is not None:
-                raise self._activation.failed(failed)
-            self._activation.check_indices()
-            if condition is not None:
-                going = bool(c_uint8.from_address(_address(self._taken[condition], trip)).value)
-            if perf_counter() - started < _SECONDS:
-                count *= 2
-        for operand, target in at_the_end.items():
-            memmove(target.ctypes.data, _address(self._taken[operand], trip), target.nbytes)
-        return trip, going
-
-    def _result(self, number: int) -> _Slot:
+    def _result(self, number: int) -> Slot:
         stacked = self._rows.get(number)
-        return self._two_buffers(number) if stacked is None else stacked.slot
+        return self._two_buffers(number) if stacked is None else stacked
 
-    def _operand(self, number: int) -> _Slot:
-        given = self._operands[number]
-        if isinstance(given, Rows):
-            return given.slot
-        first, made = given.ctypes.data, self._body.carried.get(number)
+    def _operand(self, number: int) -> Slot:
+        given, made = self._operands[number], self.body.carried.get(number)
+        if number == self.body.counter:
+            return fixed(self.number.ctypes.data)
         if made is None:
-            return _at(first)
-        place = self._body.plan.results[made]
-        if place.buffer.owner is Owner.RESULT:
-            before = self._source(made)
+            return given
+        if self.body.plan.results[made].buffer.owner is Owner.RESULT:
+            before = self.source(made)
         else:
             before = self._two_buffers(made)
-            self._copies.append((before, made))
+            self.copies.append((before, made))
         _, even, odd, step = before
-        return first, odd - step, even - step, step
+        return given[0], moved(odd, -step), moved(even, -step), step
 
-    def _two_buffers(self, result: int) -> _Slot:
-        size = -(-self._body.nbytes[result] // 64) * 64
-        self._buffers.append(both := aligned(2 * size))
+    def _two_buffers(self, result: int) -> Slot:
+        size = -(-self.body.nbytes[result] // 64) * 64
+        self.buffers.append(both := aligned(2 * size))
         start = both.ctypes.data
         return start, start, start + size, 0
 
-    def _source(self, result: int) -> _Slot:
+    def source(self, result: int) -> Slot:
         """Where a result is behind a trip."""
-        place = self._body.plan.results[result]
+        place = self.body.plan.results[result]
         buffer = place.buffer
         if buffer.owner is Owner.RESULT:
-            slot = self._made[buffer.number]
+            slot = self.made[buffer.number]
             assert slot is not None
         elif buffer.owner is Owner.INPUT:
-            slot = self._taken[buffer.number]
+            slot = self.taken[buffer.number]
         else:
-            slot = _at(self._activation.bytes[buffer].ctypes.data)
+            slot = fixed(self.activation.bytes[buffer].ctypes.data)
         return _moved(slot, place.start)
 
-    def _block(self) -> tuple[Array, ...]:
-        """What the driver takes, and the memory that it names."""
-        slots: list[_Slot | None] = [
-            (self._made if buffer.owner is Owner.RESULT else self._taken)[buffer.number]
-            for buffer in self._activation.lent
+
+class TripBlock:
+    """The memory that the driver takes: a block of words (`trip_driver.BLOCK`), and the tables that it names.
+
+    `ends` are copies behind the last trip, from an operand to a slot.
+    """
+
+    def __init__(self, placed: PlacedTrips, ends: Sequence[tuple[Slot, int, int]] = ()) -> None:
+        body, activation = placed.body, placed.activation
+        slots: list[Slot] = []
+        for buffer in activation.lent:
+            slot = (placed.made if buffer.owner is Owner.RESULT else placed.taken)[buffer.number]
+            assert slot is not None
+            slots.append(slot)
+
+        def copy(target: Slot, source: Slot, nbytes: int) -> tuple[int, int, int]:
+            slots.extend((target, source))
+            return len(slots) - 2, len(slots) - 1, nbytes
+
+        copies = [
+            copy(target, placed.source(result), body.nbytes[result]) for target, result in placed.copies
         ]
-        copies: list[tuple[int, int, int]] = []
-        for target, result in self._copies:
-            copies.append((len(slots), len(slots) + 1, self._body.nbytes[result]))
-            slots += target, self._source(result)
+        last = [copy(target, placed.taken[operand], nbytes) for target, operand, nbytes in ends]
         condition = -1
-        if self._body.after is not None:
+        if body.after is not None:
             condition = len(slots)
-            slots.append(self._source(self._body.after))
-        table = np.array(slots, np.int64).reshape(-1, SLOT_WORDS)
-        moves = np.array(copies, np.int64).reshape(-1, COPY_WORDS)
+            slots.append(placed.source(body.after))
+        places = [word for slot in slots for word in slot]
+        table = np.array(list(map(_known, places)), np.int64)
+        self.patches: list[tuple[int, Location]] = [
+            (table.ctypes.data + 8 * number, address)
+            for number, address in enumerate(places)
+            if isinstance(address, Location)
+        ]
+        """The words that hold an address in lent memory."""
+        moves, self.ends = (np.array(rows, np.int64).reshape(-1, COPY_WORDS) for rows in (copies, last))
         addresses = np.empty(len(slots), np.int64)
-        patches, records = self._activation.patches, self._activation.records
-        block = [
-            patches.ctypes.data, len(patches), table.ctypes.data, len(table), addresses.ctypes.data,
-            records.ctypes.data, len(records), moves.ctypes.data, len(moves), condition,
+        patches, records = activation.patches, activation.records
+        words = [
+            patches.ctypes.data, len(patches), table.ctypes.data, len(slots), addresses.ctypes.data,
+            records.ctypes.data, len(records), moves.ctypes.data, len(moves), condition, placed.number.ctypes.data,
         ]  # fmt: skip
-        return np.array(block, np.int64), table, moves, addresses
+        self._words = np.array(words, np.int64)
+        self.address = self._words.ctypes.data
+        self._kept = placed, table, moves, addresses
+
+
+def _known(address: Address) -> int:
+    """The address where it is known; 0 where it is patched."""
+    return 0 if isinstance(address, Location) else address
 
 
 def _type(place: Place) -> tuple[str, tuple[int, ...]]:
     return place.dtype, place.layout.shape
 
 
-def _at(address: int) -> _Slot:
-    return address, address, address, 0
-
-
-def _moved(slot: _Slot, nbytes: int) -> _Slot:
+def _moved(slot: Slot, nbytes: int) -> Slot:
     first, even, odd, step = slot
-    return first + nbytes, even + nbytes, odd + nbytes, step
+    return moved(first, nbytes), moved(even, nbytes), moved(odd, nbytes), step
 
 
-def _address(slot: _Slot, trip: int) -> int:
+def _address(slot: Slot, trip: int) -> int:
     """Where a slot is in a trip."""
     first, even, odd, step = slot
-    return (first if trip == 0 else odd if trip % 2 else even) + step * trip
+    return _known(first if trip == 0 else odd if trip % 2 else even) + step * trip

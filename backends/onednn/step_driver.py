@@ -25,6 +25,7 @@ import numpy as np
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.elements.numpy_types import Array
+from layout_ir.forking import made_once
 
 STATUS, PLAIN = 0, 1
 """Kinds of records; a larger number is that of the threads of a team."""
@@ -38,9 +39,12 @@ A, B, C = 2, 3, 4
 DATA = object.__basicsize__
 """Where an array of NumPy has the address of its elements: behind the head of any object."""
 
+NOTED = -1
+"""What `StepDriver.run` returns where a loop noted an index outside of its dim."""
+
 _RECORD = "{ i64, ptr, i64, i64, i64, i64, ptr }"
 _PATCH = "{ ptr, i64, i64 }"
-_BLOCK = "{ ptr, i64, ptr, ptr, i64 }"
+_BLOCK = "{ ptr, i64, ptr, ptr, i64, ptr, i64 }"
 _TEAM = "{ ptr, ptr, ptr }"
 
 
@@ -147,6 +151,7 @@ define void @lend_objects(ptr %patches, i64 %count, ptr %lent) nounwind {{
 }}
 
 define i64 @run(ptr %block) nounwind {{
+entry:
   %patches = load ptr, ptr %block
   %count.at = getelementptr {_BLOCK}, ptr %block, i64 0, i32 1
   %count = load i64, ptr %count.at
@@ -156,8 +161,28 @@ define i64 @run(ptr %block) nounwind {{
   %records = load ptr, ptr %records.at
   %end.at = getelementptr {_BLOCK}, ptr %block, i64 0, i32 4
   %end = load i64, ptr %end.at
+  %notes.at = getelementptr {_BLOCK}, ptr %block, i64 0, i32 5
+  %notes = load ptr, ptr %notes.at
+  %notes.count.at = getelementptr {_BLOCK}, ptr %block, i64 0, i32 6
+  %notes.count = load i64, ptr %notes.count.at
   call void @bind(ptr %patches, i64 %count, ptr %lent, i1 true)
   %reached = call i64 @walk(ptr %records, i64 0, i64 %end)
+  %good = icmp eq i64 %reached, %end
+  br i1 %good, label %head, label %over
+head:
+  %k = phi i64 [ 0, %entry ], [ %after, %body ]
+  %more = icmp slt i64 %k, %notes.count
+  br i1 %more, label %body, label %over
+body:
+  %note.at = getelementptr ptr, ptr %notes, i64 %k
+  %note = load ptr, ptr %note.at
+  %noted = load i64, ptr %note
+  %after = add i64 %k, 1
+  %inside = icmp eq i64 %noted, 0
+  br i1 %inside, label %head, label %outside
+outside:
+  ret i64 {NOTED}
+over:
   ret i64 %reached
 }}
 """
@@ -171,7 +196,7 @@ class StepDriver:
 
     def __init__(self) -> None:
         names = ("walk", "lend", "lend_objects", "run")
-        self._code = Code(_source, host(), names, key=f"step driver 3 {host().triple} {DATA}")
+        self._code = Code(_source, host(), names, key=f"step driver 4 {host().triple} {DATA}")
         self.walk_at, self.lend_at = (self._code.address(name) for name in ("walk", "lend"))
         """Where the two functions are, for machine code that calls them (`trip_driver`)."""
         self._call = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64)(self.walk_at)
@@ -183,16 +208,17 @@ class StepDriver:
         self.lend_objects = lend(self._code.address("lend_objects"))
         """The same where `lent` has arrays of NumPy, by `id`."""
         self.run = CFUNCTYPE(c_int64, c_void_p)(self._code.address("run"))
-        """Does that and walks, returning what the walk does: `run(block)`.
+        """Does that and walks, returning what the walk does, or `NOTED`: `run(block)`.
 
-        A block is the address and number of patches, the address of `lent`, and those of records."""
+        A block is the address and number of patches, the address of `lent`, those of records, and those of the
+        addresses of words in which loops note indices outside of their dims."""
 
     def __call__(self, records: int, first: int, end: int) -> int:
         """The number of the record at which the walk ended."""
         return self._call(records, first, end)
 
 
-@cache
+@made_once
 def step_driver() -> StepDriver:
     """The driver, compiled once."""
     return StepDriver()
@@ -207,7 +233,7 @@ def finds_elements() -> bool:
     return c_void_p.from_address(id(array) + DATA).value == array.ctypes.data
 
 
-@cache
+@made_once
 def team_functions() -> Array:
     """The addresses of what OpenMP (libgomp) forks a team by, numbers its threads by, and counts them by."""
     library = ctypes.CDLL("libgomp.so.1")

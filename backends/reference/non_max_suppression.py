@@ -32,12 +32,15 @@ def selected_boxes(
     """
     if boxes.ndim != 3 or boxes.shape[2] != 4 or scores.ndim != 3 or scores.shape[::2] != boxes.shape[:2]:
         raise LayoutError(f"boxes {boxes.shape} and scores {scores.shape} do not fit each other")
-    found: list[tuple[int, int, int]] = []
+    found, limit = list[tuple[int, int, int]](), np.float32(overlap)
     for batch, (low, high) in enumerate(zip(*_corners(boxes, by_centers), strict=True)):
         by_left = np.argsort(low[:, 1], kind="stable")
         top, left = np.ascontiguousarray(low[by_left].T)
         bottom, right = np.ascontiguousarray(high[by_left].T)
         areas = (bottom - top) * (right - left)
+        are_boxes = bool(
+            np.isfinite(areas).all() and (areas > 0).all() and np.isfinite(2 * areas.max(initial=0))
+        )
         # Boxes in front of `first` end before a box begins, those from `last` begin behind its end.
         ends = np.maximum.accumulate(np.where(np.isnan(right), -np.inf, right))
         first, last = _positions(ends, left, "right"), _positions(left, right, "left")
@@ -57,14 +60,20 @@ def selected_boxes(
                     continue
                 found.append((batch, number, best))
                 count += 1
-                near = slice(first[place], last[place])
+                begin, end = first[place], last[place]
+                if end - begin < 2:
+                    continue  # no other box begins where this one is
+                near = slice(begin, end)
                 width = np.minimum(right[near], right[place]) - np.maximum(left[near], left[place])
                 height = np.minimum(bottom[near], bottom[place]) - np.maximum(top[near], top[place])
                 intersection = np.maximum(height, 0) * np.maximum(width, 0)
                 union = areas[near] + areas[place] - intersection
-                is_over = (intersection > 0) & (areas[near] > 0) & (areas[place] > 0) & (union > 0)
-                ratio = np.divide(intersection, union, out=np.zeros_like(union), where=is_over)
-                is_left[near] &= ~(ratio > np.float32(overlap))
+                if are_boxes:
+                    ratio = intersection / union
+                else:
+                    is_over = (intersection > 0) & (areas[near] > 0) & (areas[place] > 0) & (union > 0)
+                    ratio = np.divide(intersection, union, out=np.zeros_like(union), where=is_over)
+                is_left[near] &= ~(ratio > limit)
     return np.array(found, np.int64).reshape(-1, 3)
 
 

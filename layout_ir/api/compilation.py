@@ -131,6 +131,6 @@ def inputs_of(model: Source) -> tuple[bool, list[str]]:
 
 def _module(model: Source, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
     with loading:
-        from layout_ir.frontends.onnx import from_onnx
+        from layout_ir.frontends.onnx import to_run
 
-    return from_onnx(model, shapes=shapes, keep_quantized=True)
+    return to_run(model, shapes)

@@ -8,8 +8,10 @@ data is evaluated by the reference. Then the rest of the model is the next part,
     nodes -> | part for these shapes and values |-> values -> | next part for those that came |-> ...
 
 Each part is kept for the shapes and values that it was compiled for, so that a call whose numbers lead to known shapes
-compiles nothing. Values that are no tensors of our element types (sequences, texts, floats of 8 bits) go from node to
-node by the reference.
+compiles nothing. Compiling takes a second where the reference takes milliseconds for what is behind the large
+operators (boxes that are selected, tokens of an expert), and some numbers never come again: for shapes that come the
+first time, such nodes run by the reference, and are compiled when they come again. Values that are no tensors of our
+element types (sequences, texts, floats of 8 bits) go from node to node by the reference.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.api.call_inputs import Inputs, in_order, stored
+from layout_ir.api.call_inputs import Inputs, in_order
 from layout_ir.backends.onednn.plan_runner import PlanRunner
 from layout_ir.backends.onednn.plan_steps import RunnablePlan
 from layout_ir.backends.reference.node_evaluation import NodeEvaluation
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
 _KEPT = 16
 """For how many shapes and values of its inputs a part stays compiled."""
 
+_REMEMBERED = 1024
+"""How many shapes and values that came once are remembered for when they come again."""
+
 _MOST_ELEMENTS = 64
 """Elements of a parameter at most: shapes, axes, counts."""
 
@@ -53,6 +59,21 @@ _PARAMETERS = frozenset(
 )
 """Inputs that say what a node does, as the schemas of ONNX name them."""
 
+_CHEAP = frozenset(
+    """
+    Abs Acos Add And ArgMax ArgMin Asin Atan BatchNormalization BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
+    Cast CastLike Ceil Celu Clip Compress Concat Constant ConstantOfShape Cos Cosh CumSum DequantizeLinear Div Elu
+    Equal Erf Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND Gelu Gemm Greater GreaterOrEqual
+    GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization IsInf IsNaN LayerNormalization LeakyRelu
+    Less LessOrEqual Log LogSoftmax MatMul Max Mean Min Mish Mod Mul Neg NonMaxSuppression NonZero Not OneHot Or PRelu
+    Pad Pow QuantizeLinear RMSNormalization Range Reciprocal ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean
+    ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape RoiAlign Round ScatterElements ScatterND Selu Shape
+    Sigmoid Sign Sin Sinh Size Slice Softmax Softplus Softsign Split Sqrt Squeeze Sub Sum Tan Tanh Tile TopK Transpose
+    Trilu Unique Unsqueeze Where Xor
+    """.split()  # noqa: SIM905
+)
+"""Operators that the reference computes by a few calls of NumPy on whole tensors."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Part:
@@ -62,8 +83,20 @@ class _Part:
     runnable: RunnablePlan | None
     runner: PlanRunner | None
     constants: Mapping[str, Any]
+    """Values that are known without it, which its nodes use or what follows."""
     evaluated: Sequence[NodeEvaluation]
     following: _Stage | None
+
+    def run(self, known: dict[str, Any]) -> None:
+        """Adds what the part gives to the values that are known."""
+        known |= self.constants
+        if self.runner is not None and self.runnable is not None:
+            arrays = [_row_major(known[name]) for name in self.runnable.input_names]
+            found = self.runner.on_arrays(arrays)
+            for name, array, place in zip(self.names, found, self.runner.plan.results, strict=True):
+                known[name] = array.view(_bf16()) if place.dtype == "bf16" else array
+        for nodes in self.evaluated:
+            known |= zip(nodes.outputs, nodes(known), strict=True)
 
 
 @dataclass(eq=False)
@@ -74,9 +107,36 @@ class _Stage:
     constants: Mapping[str, Any]
     inputs: Sequence[str]
     """Values that are known when the stage begins, and used by its nodes."""
-    parameters: set[str] = field(default_factory=set[str])
+    varying: Sequence[str]
+    """Those of the inputs whose types differ from call to call."""
+    parameters: tuple[str, ...] = ()
     """Inputs that are constants of the parts."""
     parts: OrderedDict[Any, _Part] = field(default_factory=OrderedDict[Any, _Part])
+    seen: OrderedDict[Any, None] = field(default_factory=OrderedDict[Any, None])
+    """For what there were calls that no part was compiled for."""
+    by_reference: _Part | None = None
+    """The nodes in front that are cheap by the reference, for any shapes."""
+
+    def key(self, known: Mapping[str, Any]) -> Any:
+        """What a part is compiled for."""
+        types = [_type(known[name]) for name in self.varying]
+        return tuple(types + [known[name].tobytes() for name in self.parameters])
+
+    def part(self, key: Any) -> _Part | None:
+        """The part that was compiled for this."""
+        found = self.parts.get(key)
+        if found is not None:
+            self.parts.move_to_end(key)
+        return found
+
+    def is_new(self, key: Any) -> bool:
+        """Whether no call came with this before; the next time, one has."""
+        if key in self.seen:
+            return False
+        self.seen[key] = None
+        if len(self.seen) > _REMEMBERED:
+            self.seen.popitem(last=False)
+        return True
 
 
 class StagedProgram:
@@ -123,7 +183,7 @@ class StagedProgram:
         self.result_names = [value.name for value in graph.output]
         self._declared = {value.name: value for value in graph.input if value.name not in constants}
         nodes = [call.proto for call in model.calls]
-        self._first = _Stage(nodes, constants, self.input_names)
+        self._first = _Stage(nodes, constants, self.input_names, self.input_names)
         self._lock = RLock()
         fork_safe(self._lock)
 
@@ -138,22 +198,10 @@ class StagedProgram:
         stage: _Stage | None = self._first
         while stage is not None:
             part = self._part(stage, known)
-            known |= part.constants
-            if part.runner is not None and part.runnable is not None:
-                places = part.runner.plan.inputs
-                tensors = [
-                    stored(name, known[name], place.layout, place.dtype)
-                    for name, place in zip(part.runnable.input_names, places, strict=True)
-                ]
-                found = part.runner(tensors)
-                for name, array, place in zip(part.names, found, part.runner.plan.results, strict=True):
-                    known[name] = array.view(_bf16()) if place.dtype == "bf16" else array
-            for node in part.evaluated:
-                found = node({**stage.constants, **known})
-                known |= zip(node.outputs, found, strict=True)
+            part.run(known)
             stage = part.following
-        found = {**self._first.constants, **known}
-        return [_stored_form(found[name]) for name in self.result_names]
+        constants = self._first.constants
+        return [_stored_form(known[name] if name in known else constants[name]) for name in self.result_names]
 
     def _input(self, name: str, value: Any) -> Any:
         """An input as the model declares it. Raises LayoutError where it is another."""
@@ -179,19 +227,66 @@ class StagedProgram:
     # Parts ------------------------------------------------------------------------------------------------------
 
     def _part(self, stage: _Stage, known: Mapping[str, Any]) -> _Part:
+        with self._lock:
+            found = stage.part(stage.key(known))
+        if found is not None:
+            return found
         with loading, self._lock:  # what compiles imports: a process that forks takes the two in this order
             while True:
-                key = tuple(_key(known[name], is_value=name in stage.parameters) for name in stage.inputs)
-                found = stage.parts.get(key)
+                key = stage.key(known)
+                found = stage.part(key)
                 if found is not None:
-                    stage.parts.move_to_end(key)
                     return found
+                if stage.parts and stage.is_new(key):
+                    found = self._by_reference(stage)
+                    if found is not None:
+                        return found
                 made = self._new_part(stage, known)
                 if made is not None:
                     stage.parts[key] = made
                     if len(stage.parts) > _KEPT:
                         stage.parts.popitem(last=False)
                     return made
+
+    def _by_reference(self, stage: _Stage) -> _Part | None:
+        """The cheap nodes in front of a stage by the reference; None where there are none."""
+        if stage.by_reference is None:
+            count = 0
+            while count < len(stage.nodes) and _is_cheap(stage.nodes[count]):
+                count += 1
+            if not count:
+                return None
+            nodes, left = stage.nodes[:count], stage.nodes[count:]
+            made = {name for node in nodes for name in node.output if name}
+            following = self._following(left, stage.constants, {*stage.inputs, *made})
+            wanted = {*self.result_names, *(() if following is None else following.inputs)} & made
+            evaluated = [NodeEvaluation(nodes, self._versions, sorted(wanted))]
+            stage.by_reference = _Part(
+                (), None, None, _taken(evaluated, stage.constants), evaluated, following
+            )
+        return stage.by_reference
+
+    def _following(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        constants: Mapping[str, Any],
+        given: set[str],
+        varying: set[str] | None = None,
+    ) -> _Stage | None:
+        """The stage of the nodes that are left, of values `given`, of which the types of `varying` are not known (of
+        none where it is left out); None where no nodes are."""
+        from layout_ir.frontends.onnx.subgraphs import captured_names
+
+        if not nodes:
+            return None
+        used = dict.fromkeys(name for node in nodes for name in (*node.input, *captured_names(node)) if name)
+        inputs = [name for name in used if name in given]
+        return _Stage(
+            nodes,
+            {name: constants[name] for name in used if name in constants},
+            inputs,
+            [name for name in inputs if varying is None or name in varying],
+        )
 
     def _new_part(self, stage: _Stage, known: Mapping[str, Any]) -> _Part | None:
         """The part for these values; None where more of them are to be parameters first."""
@@ -206,7 +301,6 @@ class StagedProgram:
             load(model),
             shapes={name: known[name].shape for name in tensors},
             unknown=unknown,
-            keep_quantized=True,
         )
         there = {*stage.inputs, *stage.constants, *prefix.constants}
         ready = [
@@ -217,35 +311,29 @@ class StagedProgram:
         more = {name for node in ready for name in self._parameters_of(node) if name in tensors}
         more = {name for name in more if known[name].size <= _MOST_ELEMENTS}
         if more:
-            stage.parameters |= more
+            stage.parameters += tuple(sorted(more))
             return None
         if prefix.rest and not ready and prefix.module is None:
             raise LayoutError(
                 f"nothing gives the inputs of {prefix.rest[0].op_type} ({prefix.rest[0].output[0]})"
             )
         runnable = None if prefix.module is None else self._compile(prefix.module)
-        evaluated = [NodeEvaluation(node, self._versions) for node in ready]
+        evaluated = [NodeEvaluation([node], self._versions) for node in ready]
+        found = {name for nodes in evaluated for name in nodes.outputs}
         done = {id(node) for node in ready}
-        left = [node for node in prefix.rest if id(node) not in done]
-        following = None
-        if left:
-            used = dict.fromkeys(
-                name for node in left for name in (*node.input, *captured_names(node)) if name
-            )
-            constants = {**stage.constants, **prefix.constants}
-            given = {*stage.inputs, *prefix.names, *(name for node in evaluated for name in node.outputs)}
-            following = _Stage(
-                left,
-                {name: constants[name] for name in used if name in constants},
-                [name for name in used if name in given],
-            )
+        following = self._following(
+            [node for node in prefix.rest if id(node) not in done],
+            {**stage.constants, **prefix.constants},
+            {*stage.inputs, *prefix.names, *found},
+            found,
+        )
         return _Part(
             prefix.names,
             runnable,
             None
             if runnable is None
             else PlanRunner(runnable.plan, threads=runnable.threads, checked=self._checked),
-            prefix.constants,
+            {**prefix.constants, **_taken(evaluated, stage.constants)},
             evaluated,
             following,
         )
@@ -300,17 +388,17 @@ class StagedProgram:
                 yield part.runnable
 
     def evaluated(self) -> Counter[str]:
-        """The operators of nodes that the reference evaluates between them, as far as they are known."""
-        return Counter(node.node.op_type for part in self._all_parts() for node in part.evaluated)
+        """The operators of nodes that the reference evaluates between them in all calls, as far as they are known."""
+        found = {tuple(nodes.outputs): nodes for part in self._all_parts() for nodes in part.evaluated}
+        return Counter(operator for nodes in found.values() for operator in nodes.operators)
 
     def _all_parts(self) -> Iterator[_Part]:
         left = [self._first]
         while left:
             stage = left.pop()
-            for part in stage.parts.values():
-                yield part
-                if part.following is not None:
-                    left.append(part.following)
+            yield from stage.parts.values()
+            parts = (*stage.parts.values(), stage.by_reference)
+            left += [part.following for part in parts if part is not None and part.following is not None]
 
 
 _OURS = {known.array_name for known in ELEMENT_TYPES if not (known.is_packed or known.is_narrow_float)}
@@ -335,22 +423,38 @@ def _texts(tensor: onnx.TensorProto) -> Array:
 
 def _is_tensor(value: Any) -> bool:
     """Whether a value is a tensor of an element type that programs compute with."""
-    return isinstance(value, np.ndarray) and _name(value) in _OURS
+    array: Any = value
+    return isinstance(value, np.ndarray) and _is_ours(array.dtype)
 
 
-def _name(array: Any) -> str:
-    """The name of the element type."""
-    return array.dtype.name
+@cache
+def _is_ours(dtype: np.dtype[Any]) -> bool:
+    return dtype.name in _OURS
 
 
-def _key(value: Any, *, is_value: bool) -> Any:
-    """What a part is compiled for of a value: its type, and of a parameter the value."""
-    if not _is_tensor(value):
-        return None
-    array: Array = value
-    return array.dtype.name, array.shape, array.tobytes() if is_value else None
+def _type(value: Any) -> Any:
+    """What a part is compiled for of a value that is no parameter; None for what is no tensor."""
+    return (value.dtype, value.shape) if _is_tensor(value) else None
 
 
+def _row_major(array: Array) -> Array:
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _taken(evaluated: Sequence[NodeEvaluation], constants: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the constants that nodes take."""
+    names = {name for nodes in evaluated for name in nodes.inputs}
+    return {name: constants[name] for name in names if name in constants}
+
+
+def _is_cheap(node: onnx.NodeProto) -> bool:
+    """Whether the reference computes a node by a few calls of NumPy; of an If, the nodes of both branches."""
+    if node.op_type == "If":
+        return all(_is_cheap(inner) for attribute in node.attribute for inner in attribute.g.node)
+    return node.op_type in _CHEAP and not node.domain
+
+
+@cache
 def _bf16() -> np.dtype[Any]:
     import onnx
     import onnx.helper
@@ -361,5 +465,5 @@ def _bf16() -> np.dtype[Any]:
 def _stored_form(value: Any) -> Any:
     """An output as executables give it: bf16 as its bits."""
     tensor: Any = value
-    is_bf16 = isinstance(value, np.ndarray) and _name(tensor) == "bfloat16"
+    is_bf16: bool = isinstance(value, np.ndarray) and tensor.dtype == _bf16()
     return tensor.view(np.uint16) if is_bf16 else tensor

@@ -31,13 +31,9 @@ LayoutOnly = ReorderOp | CastOp | FillPadsOp
 
 def is_layout_change(op: object) -> bool:
     """Whether `op` changes layouts alone, between layouts that are known, of tensors whose extents are."""
-    if not isinstance(op, LayoutOnly) or op.is_open:
+    if not isinstance(op, LayoutOnly) or (isinstance(op, ReorderOp) and not op.keeps_elements):
         return False
-    return (
-        has_layout(op.source_type)
-        and has_layout(op.result_type)
-        and (not isinstance(op, ReorderOp) or op.keeps_elements)
-    )
+    return not op.is_open and has_layout(op.source_type) and has_layout(op.result_type)
 
 
 def change_ns(source: Layout, result: Layout, dtype: str) -> int:

@@ -117,6 +117,37 @@ def test_a_model_of_open_sizes_whose_shapes_depend_on_numbers():
     compare(made, *calls, fallbacks={"NonZero": 1})
 
 
+def test_shapes_that_come_once_run_by_the_reference_and_those_that_come_again_are_compiled():
+    """As tokens of an expert: how many rows are chosen, multiplied and written back differs from call to call."""
+    constants = {
+        "limit": np.array(0, np.float32), "w": numbers((4, 4), 1), "k": numbers((1, 1, 3, 3), 2),
+        "one": np.array([1]), "minus": np.array([-1]), "zeros": np.zeros((9, 4), np.float32),
+    }  # fmt: skip
+    then = onnx.helper.make_graph([node("Relu", "found", "p")], "then", [], [onnx.ValueInfoProto(name="p")])
+    other = onnx.helper.make_graph([node("Neg", "found", "q")], "else", [], [onnx.ValueInfoProto(name="q")])
+    nodes = [
+        node("Greater", "s limit", "is_chosen"), node("NonZero", "is_chosen", "places"),
+        node("Reshape", "places minus", "rows"), node("Gather", "x rows", "found"), node("Size", "rows", "n"),
+        node("Cast", "n", "m", to=1), node("Greater", "m limit", "any"),
+        node("If", "any", "one_way", then_branch=then, else_branch=other), node("MatMul", "one_way w", "z"),
+        node("Unsqueeze", "rows one", "column"), node("ScatterND", "zeros column z", "back"),
+        node("Unsqueeze", "z zero_one", "picture"),
+        node("Conv", "picture k", "y", pads=[1, 1, 1, 1]), node("Exp", "y", "e"),
+    ]  # fmt: skip
+    constants["zero_one"] = np.array([0, 1])
+    rows = [[1, 0, 1, 0, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0], [0] * 8 + [1]]
+    calls = [{"x": numbers((9, 4), k), "s": np.array(rows[k], np.float32)} for k in (0, 1, 1, 2, 0, 2)]
+    executable = compare(
+        model(nodes, calls[0], ["back", "e", "places"], constants), *calls, fallbacks={"NonZero": 1}
+    )
+    counts = [executable.describe().count("arena")]
+    for _ in range(2):
+        executable({"x": numbers((9, 4), 7), "s": (np.arange(9) < 5).astype(np.float32)})
+        counts.append(executable.describe().count("arena"))
+    # The first time the convolution alone and what is behind it, the second time what is in front of it too.
+    assert counts[0] + 1 == counts[1] < counts[2]
+
+
 def test_negative_a_model_that_is_wrong_is_refused_when_it_is_compiled_or_reached():
     nodes = [node("NonZero", "x", "places"), node("Conv", "x w", "y")]
     made = model(nodes, {"x": numbers((1, 3, 4, 4))}, ["places", "y"], {"w": numbers((2, 5, 1, 1))})

@@ -20,6 +20,11 @@ def argument_row(tensors: int) -> NDArray[np.uint64]:
     return np.zeros(tensors + OUTSIDE, np.uint64)
 
 
+def index_note(arguments: NDArray[np.uint64]) -> int:
+    """The address of the word that is not 0 where a call of these arguments met an index outside of its dim."""
+    return arguments.ctypes.data + (len(arguments) - OUTSIDE) * arguments.itemsize
+
+
 def check_indices(arguments: NDArray[np.uint64], what: str = "the tensor") -> None:
     """Raises LayoutError where the call of these arguments met an index outside of its dim, and forgets it."""
     if arguments[-OUTSIDE]:

@@ -171,9 +171,11 @@ class _Emitter:
         if self.tensors[self.result].gathered is not None:
             self._updates(loops, start)
             return
+        if not self.passes and not loops:
+            self._rows(loops, -1, 1, start, self._single)
+            return
         if not self.passes:
-            count = loops[across].count if loops else 1
-            lanes = min(2 * self.natural, _power(count))
+            lanes = min(2 * self.natural, _power(loops[across].count))
             self._rows(loops, across, lanes, start, lambda cursor, size: self._element(cursor, size))
             return
         largest = max(inner, key=lambda each: each.iterations, default=None)
@@ -193,11 +195,7 @@ class _Emitter:
         slices = [k for k, loop in enumerate(loops) if loop.step(chosen[0]) == 0]
         along = self._best([loops[k] for k in slices], self.natural)
         if along < 0:
-            steps = (0,) * len(self.tensors)
-            self._rows(
-                loops, -1, 1, start,
-                lambda cursor, size: self._element(self._resolved(replace(cursor, steps=steps)), size),
-            )  # fmt: skip
+            self._rows(loops, -1, 1, start, self._single)
             return
         across = slices[along]
         lanes = min(2 * self.natural, _power(loops[across].count))
@@ -478,6 +476,11 @@ class _Emitter:
         lanes = FloatFunctions(self.b, self.machine, size)
         value = evaluated(self.program.graph, {}, self._operand(lanes, cursor))
         self._stored(lanes, as_stored(value, self.tensors[self.result].dtype), cursor)
+
+    def _single(self, cursor: _Cursor, size: int) -> None:
+        """The result at one element that no loop has lanes for."""
+        steps = (0,) * len(self.tensors)
+        self._element(self._resolved(replace(cursor, steps=steps)), size)
 
     def _across(self, cursor: _Cursor, size: int, inner: list[Nest]) -> None:
         """The results of rows, one in each lane."""

@@ -17,6 +17,7 @@ from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupport
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.dialects.nn.windows import window_shape
 
 
 def gathered_elements(node: OpaqueNode) -> SSAValue:
@@ -65,7 +66,8 @@ def gathered_slices(node: OpaqueNode) -> SSAValue:
 
 
 def pictures_of_patches(node: OpaqueNode) -> SSAValue:
-    """Col2Im of patches that neither overlap nor leave gaps."""
+    """Col2Im: a transposition where patches neither overlap nor leave gaps, else a transposed convolution whose weights
+    put each row of a patch at its place."""
     columns, image, block = node.input(0), node.constant_input(1), node.constant_input(2)
     if image is None or block is None:
         raise Unsupported
@@ -76,10 +78,10 @@ def pictures_of_patches(node: OpaqueNode) -> SSAValue:
         and not any(node.attribute("pads", ()))
         and set(node.attribute("dilations", (1,))) == {1}
     )
-    if not plain or not all(window) or len(shape_of(columns)) != 3:
+    if not all(window) or len(shape_of(columns)) != 3 or shape_of(columns)[1] % prod(window):
         raise Unsupported
-    if any(size % step for size, step in zip(sizes, window, strict=True)):
-        raise Unsupported
+    if not plain or any(size % step for size, step in zip(sizes, window, strict=True)):
+        return _sums_of_patches(node, columns, sizes, window)
     counts = tuple(size // step for size, step in zip(sizes, window, strict=True))
     batch, rows, patches = shape_of(columns)
     if patches != prod(counts) or rows % prod(window):
@@ -90,3 +92,33 @@ def pictures_of_patches(node: OpaqueNode) -> SSAValue:
     for dim in range(rank):
         order += [2 + rank + dim, 2 + dim]
     return node.insert(ReshapeOp(node.insert(PermuteOp(apart, order)), (batch, channels, *sizes)))
+
+
+def _sums_of_patches(
+    node: OpaqueNode, columns: SSAValue, sizes: tuple[int, ...], window: tuple[int, ...]
+) -> SSAValue:
+    """Col2Im of any patches. A channel is a group, each of its rows an input channel with one weight that is not 0."""
+    rank = len(sizes)
+    strides, dilations = (tuple(node.attribute(name, (1,) * rank)) for name in ("strides", "dilations"))
+    pads = tuple(node.attribute("pads", (0,) * (2 * rank)))
+    batch, rows, patches = shape_of(columns)
+    counts = window_shape(sizes, window, strides=strides, pads=pads, dilations=dilations)
+    if patches != prod(counts) or dtype_of(columns.type) != "f32" or not prod(shape_of(columns)):
+        raise Unsupported
+    covered = [
+        (counts[d] - 1) * strides[d] + (window[d] - 1) * dilations[d] + 1 - pads[d] - pads[rank + d]
+        for d in range(rank)
+    ]
+    channels = rows // prod(window)
+    weights = np.tile(np.eye(prod(window), dtype=np.float32), (channels, 1)).reshape(rows, 1, *window)
+    made = node.apply(
+        nn.ConvTransposeOp,
+        node.insert(ReshapeOp(columns, (batch, rows, *counts))),
+        node.constant(weights),
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        output_padding=tuple(size - extent for size, extent in zip(sizes, covered, strict=True)),
+        group=channels,
+    )
+    return made

@@ -29,13 +29,13 @@ def one_hot(node: OpaqueNode) -> SSAValue:
     depth = result[axis]
     if shape_of(values) != (2,) or (*result[:axis], *result[axis + 1 :]) != shape:
         raise Unsupported
-    index = _as_i64(node, indices)
+    index = as_i64(node, indices)
     zero, count = (node.constant(np.array(number), "i64") for number in (0, depth))
     index = node.apply(
         nn.WhereOp, node.apply(nn.LessOp, index, zero), node.apply(nn.AddOp, index, count), index
     )
     apart = node.insert(ReshapeOp(index, (*shape[:axis], 1, *shape[axis:])))
-    hot = node.apply(nn.EqualOp, apart, _places(node, depth, axis, len(result)))
+    hot = node.apply(nn.EqualOp, apart, places(node, depth, axis, len(result)))
     off, on = (node.apply(nn.SliceOp, values, starts=(k,), sizes=(1,)) for k in range(2))
     return node.apply(nn.WhereOp, hot, on, off)
 
@@ -50,7 +50,7 @@ def hard_max(node: OpaqueNode) -> SSAValue:
     if not prod(shape_of(x)):
         raise Unsupported
     largest = node.apply(nn.ArgMaxOp, x, axis=axis, keepdims=True)
-    hot = node.apply(nn.EqualOp, largest, _places(node, shape_of(x)[axis], axis, rank))
+    hot = node.apply(nn.EqualOp, largest, places(node, shape_of(x)[axis], axis, rank))
     return _cast(node, hot, dtype_of(node.op.results[0].type))
 
 
@@ -70,15 +70,21 @@ def reversed_sequences(node: OpaqueNode) -> SSAValue:
     time, batch = int(node.attribute("time_axis", 0)), int(node.attribute("batch_axis", 1))
     if {time, batch} != {0, 1} or len(shape) < 2 or shape_of(lengths) != (shape[batch],) or not prod(shape):
         raise Unsupported
+    return reversed_rows(node, x, lengths, time, batch)
+
+
+def reversed_rows(node: OpaqueNode, x: SSAValue, lengths: SSAValue, time: int, batch: int) -> SSAValue:
+    """The first elements of each sequence in reverse order, of a tensor whose first two dims are time and batch."""
+    shape = shape_of(x)
     steps, count = shape[time], shape[batch]
-    length = node.insert(ReshapeOp(_as_i64(node, lengths), (1, count) if batch else (count, 1)))
-    step = _places(node, steps, time, 2)
+    length = node.insert(ReshapeOp(as_i64(node, lengths), (1, count) if batch else (count, 1)))
+    step = places(node, steps, time, 2)
     one = node.constant(np.array(1), "i64")
     turned = node.apply(nn.SubOp, node.apply(nn.SubOp, length, one), step)
     source = node.apply(nn.WhereOp, node.apply(nn.LessOp, step, length), turned, step)
     if batch:
         row = node.apply(nn.MulOp, source, node.constant(np.array(count), "i64"))
-        row = node.apply(nn.AddOp, row, _places(node, count, batch, 2))
+        row = node.apply(nn.AddOp, row, places(node, count, batch, 2))
     else:
         first = node.constant(np.arange(count).reshape(-1, 1) * steps, "i64")
         row = node.apply(nn.AddOp, source, first)
@@ -98,12 +104,13 @@ def dropped_out(node: OpaqueNode) -> list[SSAValue | None]:
     return [node.input(0), node.constant(np.ones(shape_of(mask), bool), "i1")]
 
 
-def _places(node: OpaqueNode, extent: int, axis: int, rank: int) -> SSAValue:
+def places(node: OpaqueNode, extent: int, axis: int, rank: int) -> SSAValue:
     """The index along an axis, of one element along all others."""
     return node.constant(np.arange(extent).reshape([-1 if d == axis else 1 for d in range(rank)]), "i64")
 
 
-def _as_i64(node: OpaqueNode, value: SSAValue) -> SSAValue:
+def as_i64(node: OpaqueNode, value: SSAValue) -> SSAValue:
+    """Integers of 64 bits."""
     return value if dtype_of(value.type) == "i64" else _cast(node, value, "i64")
 
 

@@ -14,6 +14,7 @@
     OneHot, Hardmax, ReverseSequence, ...  comparisons of indices (`mask_decomposition`)
     LpNormalization, LpPool, ...           powers, sums and roots (`norm_decomposition`)
     GridSample                             gathers and a weighed sum (`grid_decomposition`)
+    DeformConv                             the same, and a product (`deformed_convolution`)
     DFT, STFT                              products and convolutions (`fourier_decomposition`)
     MatMulNBits, Attention, ...            what ONNX Runtime's tools write (`runtime_decomposition`)
     LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
@@ -37,6 +38,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from layout_ir.backends.onednn.rewrites.deformed_convolution import deformed_convolution
 from layout_ir.backends.onednn.rewrites.fourier_decomposition import frames_transformed, transformed
 from layout_ir.backends.onednn.rewrites.function_bodies import function_body
 from layout_ir.backends.onednn.rewrites.gather_decomposition import (
@@ -554,6 +556,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "DFT": transformed,
     "STFT": frames_transformed,
     "Col2Im": pictures_of_patches,
+    "DeformConv": deformed_convolution,
     "LSTM": split_recurrent,
     "GRU": split_recurrent,
     "RNN": split_recurrent,

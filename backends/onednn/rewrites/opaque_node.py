@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    FloatAttr,
-    IntegerAttr,
-    TensorType,
-    f64,
-    i64,
-)
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.rewrites.inserted_ops import InsertedOps, elements_of
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, attribute_of, dtype_of
+from layout_ir.dialects.layout.quantization_parameters import properties_of
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
 
@@ -94,25 +87,16 @@ class OpaqueNode(InsertedOps):
         dim: int | None = None,
     ) -> SSAValue:
         """`value` in elements of `dtype`; scales and zero points are those of `value` and of the result."""
-        properties: dict[str, Attribute] = {}
-        per_channel = False
-        for name, neutral, sides in (("scale", 1.0, scales), ("zero_point", 0.0, zero_points)):
-            attributes: list[Attribute] = []
-            for side in sides:
-                if side is None or side.size == 1:
-                    number = neutral if side is None else float(side.reshape(-1)[0])
-                    attributes.append(FloatAttr(number, f64))
-                elif side.ndim == 1 and dim is not None:
-                    per_channel = True
-                    attributes.append(DenseArrayBase.from_list(f64, [float(x) for x in side]))
-                else:
-                    raise Unsupported
-            properties[name] = ArrayAttr(attributes)
-        if per_channel:
-            assert dim is not None
-            properties["dim"] = IntegerAttr(dim, i64)
+        every = [side for side in (*scales, *zero_points) if side is not None and side.size != 1]
+        if any(side.ndim != 1 for side in every) or (every and dim is None):
+            raise Unsupported
+        properties = properties_of(*(tuple(map(_numbers, given)) for given in (scales, zero_points)), dim=dim)
         type = TensorType(attribute_of(dtype), shape_of(value), self._encoding)
         return self.insert(ReorderOp.create(operands=[value], result_types=[type], properties=properties))
+
+
+def _numbers(side: Array | None) -> list[float] | None:
+    return None if side is None else side.reshape(-1).astype(float).tolist()
 
 
 def integers_of(value: SSAValue) -> str:

@@ -3,20 +3,24 @@
 The primitive writes both directions one behind the other for each element of the batch, ONNX one batch behind the
 other. So for more than one element each direction becomes a node of its own. The last hidden state is the first result
 at the last step of the direction. Where the last cell state of an LSTM is used, its nodes have all three results.
-Lengths that are those of whole sequences, and peepholes of 0, are left out.
+Lengths that are those of whole sequences, and peepholes of 0, are left out. Other lengths say which steps are 0 and
+which one is the last; for the direction from behind, each sequence is turned around, and its results back. A batch in
+front is brought behind the steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
+from layout_ir.backends.onednn.rewrites.mask_decomposition import as_i64, places, reversed_rows
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import ReshapeOp, dtype_of
+from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 
 _DIRECTIONS = {"forward": ("forward",), "reverse": ("reverse",), "bidirectional": ("forward", "reverse")}
@@ -31,6 +35,8 @@ def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
     given = iter(op.results)
     results = [next(given) if there else None for there in op.given_outputs]
     used = [value is not None and bool(list(value.uses)) for value in results] + [False, False]
+    if node.attribute("layout", 0):
+        return _with_steps_in_front(node, results)
     size = node.attribute("hidden_size", 0)
     x, r = shape_of(node.input(0)), shape_of(node.input(2))
     if len(x) != 3 or len(r) != 3 or (r[0], r[2]) != (len(directions), size):
@@ -38,17 +44,21 @@ def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
     steps, batch, _ = x
     if (plain := _without_what_changes_nothing(node, steps, results)) is not None:
         return plain
-    with_states = used[2]
-    if with_states:
+    with_states, lengths = used[2], node.optional(_LENGTHS)
+    if lengths is not None:
+        is_primitive = False
+    elif with_states:
         is_primitive = len(directions) == 1 and len(op.results) == 3
     else:
         is_primitive = not used[1] and (len(directions) == 1 or batch == 1)
-    if is_primitive or not directions or node.attribute("layout", 0):
+    if is_primitive or not directions:
         raise Unsupported
-    if node.optional(_LENGTHS) is not None or node.optional(_PEEPHOLES) is not None:
+    if (lengths is not None and with_states) or node.optional(_PEEPHOLES) is not None:
         raise Unsupported
     parts = [
         _direction(node, number, direction, len(directions), with_states)
+        if lengths is None
+        else _direction_of_lengths(node, number, direction, len(directions), lengths)
         for number, direction in enumerate(directions)
     ]
     last: list[SSAValue] = []
@@ -79,21 +89,83 @@ def _without_what_changes_nothing(
             kept[number] = None
     if kept == node.inputs:
         return None
+    types = [None if value is None else tensor_type(value) for value in results]
+    return _same_node(node, kept, node.op.node_attributes.data, types)
+
+
+def _with_steps_in_front(node: OpaqueNode, results: Sequence[SSAValue | None]) -> list[SSAValue | None]:
+    """The results of the same node on steps, directions, batch, of one on batch, steps, directions."""
+    inputs = list(node.inputs)
+    for number in (0, 5, 6):  # the sequence and the initial states
+        if number < len(inputs) and (given := inputs[number]) is not None:
+            if len(shape_of(given)) != 3:
+                raise Unsupported
+            inputs[number] = node.insert(PermuteOp(given, (1, 0, 2)))
+    orders = ((1, 2, 0, 3), (1, 0, 2), (1, 0, 2))
+    types: list[TensorType[Attribute] | None] = []
+    for value, order in zip(results, orders, strict=False):
+        if value is not None and len(shape_of(value)) != len(order):
+            raise Unsupported
+        types.append(
+            None if value is None else node.type_of(dtype_of(value.type), [shape_of(value)[d] for d in order])
+        )
+    attributes = {name: given for name, given in node.op.node_attributes.data.items() if name != "layout"}
+    made = _same_node(node, inputs, attributes, types)
+    back = [(2, 0, 1, 3) if len(shape_of(value)) == 4 else (1, 0, 2) for value in made if value is not None]
+    return [
+        node.insert(PermuteOp(value, order))
+        for value, order in zip(made, back, strict=True)
+        if value is not None
+    ]
+
+
+def _same_node(
+    node: OpaqueNode,
+    inputs: Sequence[SSAValue | None],
+    attributes: Mapping[str, Attribute],
+    types: Sequence[TensorType[Attribute] | None],
+) -> list[SSAValue | None]:
+    """The results of a node of the same operator."""
+    op, kept = node.op, list(inputs)
     while kept and kept[-1] is None:
         kept.pop()
-    op = node.op
-    types = [None if value is None else tensor_type(value) for value in results]
-    made = nn.OpaqueOp.of_node(
-        op.op_type.data, op.domain.data, op.versions, kept, {}, op.node_attributes.data, types
-    )
+    made = nn.OpaqueOp.of_node(op.op_type.data, op.domain.data, op.versions, kept, {}, attributes, types)
     node.insert(made)
     return list(made.results)
 
 
-def _direction(
-    node: OpaqueNode, number: int, direction: str, directions: int, with_states: bool
+def _direction_of_lengths(
+    node: OpaqueNode, number: int, direction: str, directions: int, lengths: SSAValue
 ) -> Sequence[SSAValue]:
-    """The results of one direction: the sequence, with its last states too where they are asked for."""
+    """The sequence of one direction, 0 behind the length of each, and the hidden state at its end."""
+    x, is_reverse = node.input(0), direction == "reverse"
+    steps, batch, _ = shape_of(x)
+    if is_reverse:
+        x = reversed_rows(node, x, lengths, 0, 1)
+    [y] = _direction(node, number, "forward", directions, False, x)
+    length = node.insert(ReshapeOp(as_i64(node, lengths), (1, 1, batch, 1)))
+    step, zero = places(node, steps, 0, 4), node.constant(np.array(0.0), dtype_of(y.type))
+    following = node.apply(nn.AddOp, step, node.constant(np.array(1), "i64"))
+    at_the_end = node.apply(nn.WhereOp, node.apply(nn.EqualOp, following, length), y, zero)
+    last = node.apply(nn.ReduceSumOp, at_the_end, axes=(0,), keepdims=False)
+    y = node.apply(nn.WhereOp, node.apply(nn.LessOp, step, length), y, zero)
+    if is_reverse:
+        shape = shape_of(y)
+        rows = node.insert(ReshapeOp(y, (steps, batch, shape[3])))
+        y = node.insert(ReshapeOp(reversed_rows(node, rows, lengths, 0, 1), shape))
+    return y, last
+
+
+def _direction(
+    node: OpaqueNode,
+    number: int,
+    direction: str,
+    directions: int,
+    with_states: bool,
+    x: SSAValue | None = None,
+) -> Sequence[SSAValue]:
+    """The results of one direction on all steps of `x`, the input where it is left out: the sequence, with its last
+    states too where they are asked for."""
     op = node.op
     attributes = {**op.node_attributes.data, "direction": StringAttr(direction)}
     names: tuple[str, ...] = node.attribute("activations", ())
@@ -113,7 +185,7 @@ def _direction(
         op.op_type.data,
         op.domain.data,
         op.versions,
-        [node.input(0), *(_part(node, k, number, directions) for k in range(1, len(node.inputs)))],
+        [x or node.input(0), *(_part(node, k, number, directions) for k in range(1, len(node.inputs)))],
         {},
         attributes,
         [
@@ -127,7 +199,7 @@ def _direction(
 
 def _part(node: OpaqueNode, number: int, direction: int, directions: int) -> SSAValue | None:
     """Weights, biases or an initial state, which have one slice per direction, of one direction."""
-    value = node.optional(number)
+    value = None if number == _LENGTHS else node.optional(number)
     if value is None or directions == 1:
         return value
     elements = elements_of(value)

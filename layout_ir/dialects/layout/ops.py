@@ -7,6 +7,8 @@
 %r = layout.cast %x : T -> U                 the same addresses under another Format; no code
 """
 
+from functools import lru_cache
+
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -112,14 +114,7 @@ class ReorderOp(ChangeOp):
         types = dtype_of(self.source_type), dtype_of(self.result_type)
         if self.is_unquantized:
             return Conversion(*types)
-        return conversion_between(
-            *types,
-            scale=given["scale"],
-            # Floats have no zero point, not even one of 0.
-            zero_point=tuple(x if _distinct(x) - {0.0} else None for x in given["zero_point"]),
-            dim=dim,
-            channels=0 if dim is None else shape[dim],
-        )[0]
+        return _conversion(*types, given["scale"], given["zero_point"], dim, 0 if dim is None else shape[dim])
 
     @property
     def is_unquantized(self) -> bool:
@@ -155,6 +150,28 @@ class ReorderOp(ChangeOp):
                 raise LayoutError(
                     f"the destination {destination.format} keeps several elements at one address"
                 )
+
+
+@lru_cache(maxsize=1024)
+def _conversion(
+    source: str,
+    result: str,
+    scale: tuple[QuantizationParameter, ...],
+    zero_point: tuple[QuantizationParameter, ...],
+    dim: int | None,
+    channels: int,
+) -> Conversion:
+    """The conversion that the parameters of both sides make. An op is asked for it when it is verified, when options
+    are looked for, and for each of its kernels."""
+    return conversion_between(
+        source,
+        result,
+        scale=scale,
+        # Floats have no zero point, not even one of 0.
+        zero_point=tuple(x if _distinct(x) - {0.0} else None for x in zero_point),
+        dim=dim,
+        channels=channels,
+    )[0]
 
 
 def _distinct(parameter: QuantizationParameter) -> set[float]:

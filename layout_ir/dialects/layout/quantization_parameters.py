@@ -7,9 +7,11 @@ The property is an array with one entry per side, a float attribute (per-tensor)
 `[1.0 : f64, array<f64: 0.05, 0.1, 0.2>]`. So a list of one channel stays a list.
 """
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, f64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, f64, i64
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
@@ -43,6 +45,7 @@ def sides_text(sides: tuple[QuantizationParameter, ...]) -> str:
     return f"[{', '.join(map(text, sides))}]"
 
 
+@lru_cache(maxsize=1024)
 def sides_of(attribute: Attribute, name: str) -> tuple[QuantizationParameter, ...]:
     """The parameter of each side in property `name`. Raises LayoutError where it holds anything else."""
     found: list[QuantizationParameter] = []
@@ -54,6 +57,26 @@ def sides_of(attribute: Attribute, name: str) -> tuple[QuantizationParameter, ..
         else:
             raise LayoutError(f"{name} holds {side}, expected a number or an array of numbers for each side")
     return tuple(found)
+
+
+def properties_of(
+    scales: Sequence[Sequence[float] | None], zero_points: Sequence[Sequence[float] | None], dim: int | None
+) -> dict[str, Attribute]:
+    """The properties of a reorder: per side one number, or one per index of `dim`; None for 1 and 0."""
+    properties: dict[str, Attribute] = {}
+    per_channel = False
+    for name, neutral, sides in (("scale", 1.0, scales), ("zero_point", 0.0, zero_points)):
+        attributes: list[Attribute] = []
+        for side in sides:
+            if side is None or len(side) == 1:
+                attributes.append(FloatAttr(neutral if side is None else side[0], f64))
+            else:
+                per_channel = True
+                attributes.append(DenseArrayBase.from_list(f64, list(side)))
+        properties[name] = ArrayAttr(attributes)
+    if per_channel and dim is not None:
+        properties["dim"] = IntegerAttr(dim, i64)
+    return properties
 
 
 def check_channels(

@@ -50,4 +50,18 @@ def from_onnx(
         )
 
 
-__all__ = ["OnnxImportError", "from_onnx"]
+def to_run(
+    source: str | PathLike[str] | bytes | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> ModuleOp:
+    """The module of an ONNX model that is to run here and does not go out again, as `from_onnx` makes it with
+    `keep_quantized`: QuantizeLinear and DequantizeLinear are conversions, where an op can say them."""
+    with loading:
+        from layout_ir.frontends.onnx.importer import import_model
+        from layout_ir.frontends.onnx.model import load
+
+    with unforeseen_as_import_error("the model"):
+        return import_model(load(source), weights={}, shapes=shapes or {}, keep_quantized=True, converts=True)
+
+
+__all__ = ["OnnxImportError", "from_onnx", "to_run"]

@@ -39,6 +39,7 @@ from layout_ir.frontends.onnx.import_error import (
 )
 from layout_ir.frontends.onnx.model import Input, Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.ops_quantized import CONVERSIONS
 from layout_ir.frontends.onnx.signature import check_signature
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
@@ -66,9 +67,11 @@ def import_model(
     weights: Mapping[str, NDArray[Any]],
     shapes: Mapping[str, Sequence[int]],
     keep_quantized: bool = False,
+    converts: bool = False,
 ) -> ModuleOp:
-    """The module of a loaded model, as `from_onnx` describes it. Raises OnnxImportError."""
-    return _Import(model, weights, keep_quantized).run(shapes)
+    """The module of a loaded model, as `from_onnx` describes it; with `converts`, as `to_run` does. Raises
+    OnnxImportError."""
+    return _Import(model, weights, keep_quantized, converts).run(shapes)
 
 
 @dataclass(frozen=True)
@@ -89,19 +92,21 @@ def import_prefix(
     *,
     shapes: Mapping[str, Sequence[int]],
     unknown: Collection[str] = (),
-    keep_quantized: bool = False,
 ) -> Prefix:
-    """Of a loaded model all nodes but those whose results are of types that only the run time knows, and all behind
-    these, or behind values `unknown` that the graph is not given.
+    """Of a loaded model that is to run (`to_run`) all nodes but those whose results are of types that only the run time
+    knows, and all behind these, or behind values `unknown` that the graph is not given.
 
     Raises OnnxImportError where anything else stops a node.
     """
-    return _Import(model, {}, keep_quantized).prefix(shapes, unknown)
+    return _Import(model, {}, keep_quantized=True, converts=True).prefix(shapes, unknown)
 
 
 class _Import:
-    def __init__(self, model: Model, weights: Mapping[str, NDArray[Any]], keep_quantized: bool):
+    def __init__(
+        self, model: Model, weights: Mapping[str, NDArray[Any]], keep_quantized: bool, converts: bool
+    ):
         self.model = model
+        self.translations = {**TRANSLATIONS, **CONVERSIONS} if converts else TRANSLATIONS
         self.keep_quantized = keep_quantized
         self.graph = model.graph
         self.weights = weights
@@ -280,7 +285,7 @@ class _Import:
             ) from error
 
     def _translate(self, node: Node) -> Sequence[Value | None]:
-        translation = TRANSLATIONS.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+        translation = self.translations.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
         kept = self.keep_quantized and node.op_type == "DequantizeLinear"
         if not kept and (translation is None or not translation.takes_constants):
             arrays = fold(node)

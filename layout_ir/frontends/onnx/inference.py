@@ -149,7 +149,7 @@ def _kept_shapes(model: onnx.ModelProto, types: Types) -> Types:
             kept[output] = outer[name].type
     count = iterations(model, body)
     for output in node.output[len(carried) :]:
-        if count is not None and output in types:
+        if count is not None and output in types and types[output].tensor_type.shape.dim:
             kept[output] = onnx.TypeProto()
             kept[output].CopyFrom(types[output])
             kept[output].tensor_type.shape.dim[0].dim_value = count

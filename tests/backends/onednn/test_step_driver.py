@@ -11,6 +11,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import compile_reorder
 from layout_ir.backends.onednn.step_driver import (
+    NOTED,
     PLAIN,
     STATUS,
     WORDS,
@@ -88,6 +89,10 @@ def test_lent_memory_is_written_where_it_is_needed_by_address_and_by_array():
     records[:, B] = 0
     assert finds_elements()
     lent[:] = [id(array) for array in arrays]
-    block = np.array([patches.ctypes.data, 3, lent.ctypes.data, first, 3], np.int64)
+    words = np.zeros(2, np.int64)  # where loops note an index outside of its dim
+    notes = words.ctypes.data + np.array([0, 8])
+    block = np.array([patches.ctypes.data, 3, lent.ctypes.data, first, 3, notes.ctypes.data, 2], np.int64)
     assert step_driver().run(block.ctypes.data) == 3
     assert seen == expected
+    words[1] = 1
+    assert step_driver().run(block.ctypes.data) == NOTED

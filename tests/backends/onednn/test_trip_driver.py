@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int, c_int64, c_void_p, cast
-from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.onednn.step_driver import STATUS, WORDS, step_driver
+from layout_ir.backends.onednn.step_driver import STATUS, WORDS
 from layout_ir.backends.onednn.trip_driver import (
     COPY_WORDS,
     SLOT_WORDS,
-    TripDriver,
     failed_record,
     trip_driver,
 )
@@ -34,10 +31,10 @@ def trips(
         np.array(rows, np.int64).reshape(-1, words)
         for rows, words in ((slots, SLOT_WORDS), (copies, COPY_WORDS), (records, WORDS))
     )
-    addresses = np.zeros(len(table) + 1, np.int64)
+    addresses, number = np.zeros(len(table) + 1, np.int64), np.zeros((), np.int64)
     block = np.array([
         0, 0, table.ctypes.data, len(table), addresses.ctypes.data, walked.ctypes.data, len(walked),
-        moves.ctypes.data, len(moves), condition,
+        moves.ctypes.data, len(moves), condition, number.ctypes.data,
     ])  # fmt: skip
     return trip_driver()(block.ctypes.data, begin, end)
 
@@ -84,13 +81,3 @@ def test_negative_a_record_that_fails_ends_the_loop():
     assert failed_record(trips([], [], 9, records=records)) == 1
     assert seen == [0, 1, 2, 0, 1]
     assert failed_record(trips([], [], 0, records=records)) is None
-
-
-def test_a_driver_keeps_the_functions_that_it_calls():
-    """Threads that ask for the cached one at the same time get several, of which the cache keeps the last."""
-    step_driver.cache_clear()
-    driver, steps = TripDriver(), ref(step_driver())
-    step_driver.cache_clear()
-    gc.collect()
-    assert steps() is not None
-    del driver

@@ -123,7 +123,7 @@ def _support_vectors(classes: int) -> NodeEvaluation:
         support_vectors=np.arange(2.0 * classes).tolist(),
         vectors_per_class=[1] * classes,
     )
-    return NodeEvaluation(node, {"ai.onnx.ml": 1})
+    return NodeEvaluation([node], {"ai.onnx.ml": 1})
 
 
 def test_probabilities_of_two_classes():

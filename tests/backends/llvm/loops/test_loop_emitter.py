@@ -98,6 +98,19 @@ def test_an_operand_that_is_chosen_from_is_read_where_its_index_says():
     np.testing.assert_array_equal(out, table[chosen])
 
 
+@pytest.mark.parametrize("adds", [False, True])
+def test_one_element_that_is_chosen_is_the_one_that_the_index_says(adds: bool):
+    """No loop is left then that would have lanes."""
+    table: Any = np.arange(6, dtype=np.float32)
+    x = LoopTensor((np.zeros((1, 1), np.int64),), 0, "f32", gathered=(1, tuple(range(6))))
+    index, result = (LoopTensor((np.zeros((1, 1), np.int64),), 0, dtype) for dtype in ("i64", "f32"))
+    graph = Symbolic("f32", operand=0) + 1.0 if adds else Symbolic("f32", operand=0)
+    kernel = compile_loop(LoopProgram((x, index, result), graph))
+    for chosen in (0, 2, -1):
+        kernel.run(table, np.array([chosen]), out := np.zeros(1, np.float32))
+        assert out == table[chosen] + adds
+
+
 @pytest.mark.parametrize("width", [1, 5, 70])
 def test_a_result_that_is_chosen_from_is_written_where_the_index_says(width: int):
     updates: Any = np.arange(4 * width, dtype=np.float32).reshape(4, width)

@@ -78,7 +78,12 @@ def patches(window: tuple[int, ...], image: tuple[int, ...], **attributes: Any) 
     from onnx import TensorProto, helper, numpy_helper
 
     steps = attributes.get("strides", (1,) * len(window))
-    counts = [(size - extent) // step + 1 for size, extent, step in zip(image, window, steps, strict=True)]
+    pads = attributes.get("pads", (0,) * (2 * len(window)))
+    gaps = attributes.get("dilations", (1,) * len(window))
+    counts = [
+        (size + pads[d] + pads[d + len(window)] - (extent - 1) * gaps[d] - 1) // step + 1
+        for d, (size, extent, step) in enumerate(zip(image, window, steps, strict=True))
+    ]
     shape = (2, 3 * int(np.prod(window)), int(np.prod(counts)))
     graph = helper.make_graph(
         [node("Col2Im", ("x", "image", "window"), "y", **attributes)],
@@ -98,9 +103,28 @@ def test_patches_side_by_side(window: tuple[int, ...], image: tuple[int, ...]):
     compare(made, inputs)
 
 
-@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 2], "dilations": [1, 2]}])
-def test_negative_patches_that_overlap_stay_opaque(attributes: dict[str, Any]):
-    made, _ = patches((2, 2), (6, 6), **attributes)
+@pytest.mark.parametrize(
+    ("window", "image", "attributes"),
+    [
+        ((2, 2), (6, 6), {}),
+        ((3, 3), (8, 9), {"strides": [2, 1], "pads": [1, 0, 1, 2]}),
+        ((2, 2), (6, 7), {"strides": [2, 2], "dilations": [1, 2]}),
+        ((2, 3, 2), (5, 5, 4), {}),
+        ((4,), (10,), {"strides": [3], "pads": [1, 1]}),
+    ],
+)
+def test_patches_that_overlap_or_leave_gaps(
+    window: tuple[int, ...], image: tuple[int, ...], attributes: dict[str, Any]
+):
+    made, inputs = patches(window, image, **attributes)
+    assert not opaque_nodes(made)
+    compare(made, inputs)
+
+
+def test_negative_patches_of_integers_that_overlap_stay_opaque():
+    made, _ = patches((2, 2), (6, 6))
+    for value in (*made.graph.input, *made.graph.output):
+        value.type.tensor_type.elem_type = 6
     assert opaque_nodes(made) == ["Col2Im"]
 
 

@@ -64,8 +64,16 @@ def test_positions_that_are_none_read_nothing_outside(value: float, padding: str
     np.testing.assert_array_equal(after[1], before[1])
 
 
-def test_negative_cubic_interpolation_stays_opaque():
-    made, _ = network((7, 9), (4, 5), mode="cubic")
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [0, 1])
+def test_cubic_interpolation(padding: str, corners: int):
+    made, inputs = network((7, 9), (4, 5), mode="cubic", padding_mode=padding, align_corners=corners)
+    assert not opaque_nodes(made)
+    compare(made, inputs)
+
+
+def test_negative_cubic_interpolation_of_three_dims_stays_opaque():
+    made, _ = network((3, 4, 5), (2, 3, 4), mode="cubic")
     assert opaque_nodes(made) == ["GridSample"]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import layout_ir as li
@@ -103,8 +104,47 @@ def test_lengths_of_whole_sequences_and_peepholes_of_zero_change_nothing(
     compare(made, inputs)
 
 
-def test_negative_shorter_sequences_run_by_the_reference():
-    made, _ = recurrent("LSTM", "forward", 2, "y", lengths=[STEPS, STEPS - 1])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_sequences_of_lengths_of_their_own(op: str, direction: str):
+    for lengths in ([STEPS, STEPS - 1, 1], [0, 2, STEPS]):
+        made, inputs = recurrent(op, direction, 3, "yh", states="h", lengths=lengths)
+        compare(made, inputs)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize(("used", "order"), [("y", (2, 0, 1, 3)), ("h", (1, 0, 2))])
+def test_a_batch_in_front(op: str, direction: str, used: str, order: tuple[int, ...]):
+    """Which ONNX Runtime refuses: it is asked for the same with the steps in front."""
+    runtime = pytest.importorskip("onnxruntime")
+    made, inputs = recurrent(op, direction, 3, used, states="h")
+    [expected] = runtime.InferenceSession(made.SerializeToString()).run(None, inputs)
+    made.graph.node[0].attribute.append(onnx.helper.make_attribute("layout", 1))
+    batched = {name: np.ascontiguousarray(array.swapaxes(0, 1)) for name, array in inputs.items()}
+    for value in made.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        dims[0].dim_value, dims[1].dim_value = dims[1].dim_value, dims[0].dim_value
+    [state] = [tensor for tensor in made.graph.initializer if tensor.name == "h"]
+    turned = np.ascontiguousarray(onnx.numpy_helper.to_array(state).swapaxes(0, 1))
+    state.CopyFrom(onnx.numpy_helper.from_array(turned, "h"))
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    executable = li.compile(made)
+    assert not executable.fallbacks
+    np.testing.assert_allclose(executable(batched)[0], expected.transpose(order), rtol=1e-5, atol=1e-5)
+
+
+def test_lengths_that_are_computed():
+    made, inputs = recurrent("GRU", "bidirectional", 3, "yh", lengths=[STEPS, 2, 1])
+    [given] = [tensor for tensor in made.graph.initializer if tensor.name == "lengths"]
+    made.graph.initializer.remove(given)
+    made.graph.input.append(onnx.helper.make_tensor_value_info("lengths", onnx.TensorProto.INT32, [3]))
+    for lengths in ([STEPS, 2, 1], [1, 0, 4]):
+        compare(made, {**inputs, "lengths": np.array(lengths, np.int32)})
+
+
+def test_negative_shorter_sequences_whose_last_cell_state_is_used_run_by_the_reference():
+    made, _ = recurrent("LSTM", "forward", 2, "yhc", lengths=[STEPS, STEPS - 1])
     assert li.compile(made).fallbacks == {"nn.opaque": 1}
 
 
@@ -133,7 +173,7 @@ def test_negative_a_node_that_has_a_primitive_stays_as_it_is():
     assert opaque_nodes(made) == ["LSTM"]
 
 
-@pytest.mark.parametrize("attribute", [{"hidden_size": HIDDEN - 1}, {"hidden_size": [HIDDEN]}, {"layout": 1}])
+@pytest.mark.parametrize("attribute", [{"hidden_size": HIDDEN - 1}, {"hidden_size": [HIDDEN]}])
 def test_negative_attributes_that_contradict_the_operands_leave_the_node(attribute: dict[str, Any]):
     from onnx import helper
 

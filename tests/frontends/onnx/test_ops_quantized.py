@@ -1,0 +1,94 @@
+"""QuantizeLinear and DequantizeLinear of models that run, as conversions or as nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import layout_ir as li
+from layout_ir.frontends.onnx import from_onnx, to_run
+from tests.backends.onednn.small_programs import needs_library, numbers
+
+CHANNELS = np.array([0.5, 0.25, 0.125], np.float32)
+
+
+def model(
+    op: str,
+    x: np.ndarray[Any, Any],
+    constants: dict[str, np.ndarray[Any, Any]],
+    opset: int = 21,
+    **attributes: Any,
+) -> Any:
+    node = helper.make_node(op, ["x", *constants], ["y"], **attributes)
+    given = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+    plain = np.zeros((), np.int16 if "output_dtype" in attributes else np.uint8)
+    point = constants.get("zero_point", plain)
+    made = np.dtype(np.float32) if op == "DequantizeLinear" else point.dtype
+    result = helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(made), x.shape)
+    initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph([node], "graph", [given], [result], initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def scales(scale: Any, zero_point: Any) -> dict[str, np.ndarray[Any, Any]]:
+    return {"scale": np.asarray(scale, np.float32), "zero_point": zero_point}
+
+
+def ops(module: Any) -> list[str]:
+    return [
+        op.name
+        for op in module.walk()
+        if op.name in ("nn.opaque", "layout.reorder") and op.results[0].name_hint == "y"
+    ]
+
+
+X = 3 * numbers((2, 3, 4))
+STORED = np.arange(-12, 12, dtype=np.int8).reshape(2, 3, 4)
+CASES = [
+    ("QuantizeLinear", X, scales(0.1, np.uint8(7)), {}),
+    ("QuantizeLinear", X, {"scale": np.array([0.1], np.float32)}, {}),
+    ("QuantizeLinear", X, scales(CHANNELS, np.array([1, -2, 3], np.int8)), {"axis": -2}),
+    ("DequantizeLinear", STORED, scales(0.1, np.int8(7)), {}),
+    ("DequantizeLinear", STORED, scales(CHANNELS, np.array([1, -2, 3], np.int8)), {"axis": 1}),
+]
+
+
+@needs_library
+@pytest.mark.parametrize(("op", "x", "constants", "attributes"), CASES)
+def test_conversions_give_what_onnx_runtime_gives(op: str, x: Any, constants: Any, attributes: Any):
+    runtime = pytest.importorskip("onnxruntime")
+    made = model(op, x, constants, **attributes)
+    assert ops(to_run(made)) == ["layout.reorder"]
+    assert ops(from_onnx(made, keep_quantized=True)) == ["nn.opaque"]  # which can go out again
+    [theirs] = runtime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    [ours] = li.compile(made)([x])
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(ours, theirs)
+
+
+BLOCKS = scales(np.full((2, 3, 2), 0.5), np.zeros((2, 3, 2), np.int8))
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "constants", "attributes"),
+    [
+        ("QuantizeLinear", X, BLOCKS, {"axis": 2, "block_size": 2}),
+        ("DequantizeLinear", STORED, BLOCKS, {"axis": 2, "block_size": 2}),
+        ("QuantizeLinear", X, {"scale": np.array(0.1, np.float32)}, {"output_dtype": TensorProto.INT16}),
+    ],
+)  # fmt: skip
+def test_negative_what_no_conversion_says_stays_a_node(op: str, x: Any, constants: Any, attributes: Any):
+    assert ops(to_run(model(op, x, constants, **attributes))) == ["nn.opaque"]
+
+
+def test_negative_a_zero_point_of_other_elements_is_refused():
+    with pytest.raises(li.LayoutError, match="DequantizeLinear"):
+        to_run(model("DequantizeLinear", STORED, scales(0.1, np.uint8(7))))
+
+
+def test_negative_scales_that_are_no_channels_are_refused_or_left_to_the_reference():
+    made = model("DequantizeLinear", STORED, scales(CHANNELS, np.zeros(3, np.int8)), axis=2)
+    assert ops(to_run(made)) in ([], ["nn.opaque"])
