@@ -14,6 +14,7 @@ from layout_ir.passes.onnx.model_graph import Node, is_transpose
 from layout_ir.passes.onnx.node_models.node_option import (
     COST_PER_BYTE,
     COST_PER_NS,
+    MOVED_INSIDE,
     Candidates,
     NodeModel,
     NodeOption,
@@ -47,6 +48,7 @@ class MatMul:
         """Whether the runtime packs a constant w once, so that it is to stay the right operand."""
         self.is_packed = is_packed
         """Whether w counts as a constant, whatever makes it."""
+        self.part = 1 if packs_constants else MOVED_INSIDE
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options that an order of an operand or of the result leads to."""
@@ -55,7 +57,7 @@ class MatMul:
             if not _is_swapped(labels[0], len(labels[2])):
                 yield option
             elif not packed:
-                yield option._replace(cost=_left_cost(node, option.outs[0]))
+                yield option._replace(cost=_left_cost(node, option.outs[0], self.part))
 
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and whether w is a constant; of one that is not packed, its size and that of the result."""
@@ -72,20 +74,19 @@ class MatMul:
         return proto
 
 
-def _left_cost(node: Node, result: Order) -> int:
+def _left_cost(node: Node, result: Order, part: int) -> int:
     """The cost of a constant w on the left, where the result lies in this order; 0 where w is none.
 
     A runtime packs it once where it is on the right, and all of x is one operand then. On the left, each matrix of the
-    stack is a product of its own, which w is read and packed for. In ONNX Runtime 1.32, a Swin and a SegFormer in which
-    this counted for nothing took 1.11 and 1.05 times as long as with their Transposes, and where it counts a fifth,
-    1.05 and 1.00.
+    stack is a product of its own, which w is read and packed for. In ONNX Runtime 1.32, a Swin and a SegFormer took
+    1.11 and 1.05 times as long with such products as with Transposes. `part` is MOVED_INSIDE, or 1 for that runtime.
     """
     if not _is_constant(node, 1):
         return 0
     graph, w = node.graph, node.shape(1) or ()
     stack = prod(graph.counted_extent((node.result_shape() or ())[d]) for d in result[:-2])
     own = prod(graph.counted_extent(extent) for extent in w[:-2])
-    return 2 * graph.nbytes(node.inputs[1]) * max(stack // max(own, 1), 1) * COST_PER_BYTE
+    return 2 * graph.nbytes(node.inputs[1]) * max(stack // max(own, 1), 1) * COST_PER_BYTE // part
 
 
 def _is_constant(node: Node, number: int) -> bool:
@@ -285,7 +286,7 @@ class MatMulOrGemm(MatMul):
         for left, right, result in product(*sides):
             flags = [not is_identity(order) for order in (left, right, result)]
             if any(flags) and not all(flags):  # MatMul does these itself
-                own = cost + (_left_cost(node, result) if flags[2] else 0)
+                own = cost + (_left_cost(node, result, self.part) if flags[2] else 0)
                 yield NodeOption((left, right, *plain_ins[2:]), (result, *plain_outs[1:]), more, own)
 
     @staticmethod
@@ -489,6 +490,7 @@ class Gemm:
     def __init__(self, *, packs_constants: bool = False):
         self.packs_constants = packs_constants
         """As of MatMul."""
+        self.part = 1 if packs_constants else MOVED_INSIDE
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """All eight; the addend of a transposed result is a matrix, a vector that is made one, or a scalar."""
@@ -511,7 +513,7 @@ class Gemm:
                             and self._is_vector(node)
                             and node.input(2) not in node.graph.constants
                         )
-                        cost = _left_cost(node, y) if y == turned else 0
+                        cost = _left_cost(node, y, self.part) if y == turned else 0
                         yield option_of(node, {0: x, 1: w, **extra}, {0: y}, ones, cost=cost)
 
     @staticmethod

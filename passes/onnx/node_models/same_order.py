@@ -10,6 +10,7 @@ from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_in
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
     COST_PER_BYTE,
+    MOVED_INSIDE,
     Candidates,
     NodeModel,
     NodeOption,
@@ -295,13 +296,22 @@ blocks of a ConvNeXt in NHWC came to lie in NCHW for the sake of its pool, and O
 that are at no convolution, where none of its reorders could do them."""
 
 
+SOFTMAXES = "Hardmax", "LogSoftmax", "Softmax"
+
+
+@dataclass(frozen=True)
 class Softmax(SameOrder):
     """Along any axis, but runtimes have kernels for the innermost one: along others, operand and result are moved.
 
     ONNX Runtime 1.32 writes what two Transposes around it would (scores of 1x4x256x256, 1x8x64x64 and 1x19x128x128 took
-    1.5 to 27 times as long along other axes than along the last, and as long as with the Transposes). It costs that,
-    but for what a Transpose costs however little it moves, so that none is put there.
+    1.5 to 27 times as long along other axes than along the last, and as long as with the Transposes). For that runtime
+    it costs that, but for what a Transpose costs however little it moves, so that none is put there.
     """
+
+    adjust: Adjust = softmax_adjust
+    admits: Admits = softmax_admits
+    part: int = MOVED_INSIDE
+    """1 where it is known that the kernel moves."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """Every order; along an axis that is not the innermost one in memory, at the cost of two moves."""
@@ -310,7 +320,8 @@ class Softmax(SameOrder):
             if node.opset < 13 or shape is None or self._is_innermost(node, option.outs[0], shape):
                 yield option
             else:
-                yield option._replace(cost=2 * 2 * node.graph.nbytes(node.outputs[0]) * COST_PER_BYTE)
+                cost = 2 * 2 * node.graph.nbytes(node.outputs[0]) * COST_PER_BYTE // self.part
+                yield option._replace(cost=cost)
 
     @staticmethod
     def _is_innermost(node: Node, order: Order, shape: Shape) -> bool:
@@ -486,7 +497,7 @@ SAME_ORDER: dict[str, NodeModel] = {
     "GlobalLpPool": SameOrder(admits=batch_and_channels_first),
     "GlobalMaxPool": GlobalPool("ReduceMax"),
     "GroupNormalization": SameOrder(admits=batch_and_channels_first),
-    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), Softmax(softmax_adjust, softmax_admits)),
+    **dict.fromkeys(SOFTMAXES, Softmax()),
     "InstanceNormalization": SameOrder(admits=batch_and_channels_first),
     "LRN": SameOrder(admits=channels_second),
     "LpNormalization": SameOrder(axis(-1)),
