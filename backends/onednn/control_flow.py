@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from layout_ir.backends.onednn.nested_flow import NestedFlow, nested_branch, nested_loop
-from layout_ir.backends.onednn.plan_steps import Address, ControlFlow, ExecutionPlan
+from layout_ir.backends.onednn.nested_flow import nested_branch, nested_loop
+from layout_ir.backends.onednn.plan_steps import Address, ControlFlow, ExecutionPlan, NestedFlow
 from layout_ir.backends.onednn.repeated_plan import RepeatedPlan, Rows, fixed, row_slot
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
 from layout_ir.backends.onednn.row_folds import Type

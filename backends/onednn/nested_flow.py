@@ -11,28 +11,13 @@ that the model computes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.onednn.plan_steps import Address, Location
+from layout_ir.backends.onednn.plan_steps import Address, Location, NestedFlow
 from layout_ir.backends.onednn.repeated_plan import PlacedTrips, RepeatedPlan, Slot, TripBlock, fixed
 from layout_ir.backends.onednn.trip_driver import trip_driver
-
-
-@dataclass(frozen=True, eq=False)
-class NestedFlow:
-    """A record: `function` is called with `address`, and returns another number than 0 where a trip fails."""
-
-    function: int
-    address: int
-    patches: Sequence[tuple[int, Location]]
-    """The words that hold an address in memory that is lent to the plan around it."""
-    with_indices: Sequence[tuple[str, NDArray[np.uint64]]]
-    """Ops whose loops note indices outside of their dim, and where."""
-    keeps: Any
 
 
 def nested_loop(

@@ -12,7 +12,7 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,6 @@ from layout_ir.elements.numpy_types import Array, storage
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
-
-    from layout_ir.backends.onednn.nested_flow import NestedFlow
 
 
 class Owner(Enum):
@@ -203,6 +201,21 @@ class ReferenceStep:
     op: Operation
     operands: tuple[Place, ...]
     results: tuple[Place, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class NestedFlow:
+    """A node with subgraphs as a record of a plan (`nested_flow`): `function` is called with `address`, and returns
+    another number than 0 where a trip fails."""
+
+    function: int
+    address: int
+    patches: Sequence[tuple[int, Location]]
+    """The words that hold an address in memory that is lent to the plan around it."""
+    with_indices: Sequence[tuple[str, NDArray[np.uint64]]]
+    """Ops whose loops note indices outside of their dim, and where."""
+    keeps: Any
+    """What has to live as long as the record."""
 
 
 class ControlFlow(Protocol):
