@@ -48,8 +48,8 @@ def deformed_convolution(node: OpaqueNode) -> SSAValue:
     pixels = node.insert(ReshapeOp(x, (batch, groups, each, *extents)))
     pixels = node.insert(PermuteOp(pixels, (0, 1, 3, 4, 2)))
     rows = node.insert(ReshapeOp(pixels, (batch * groups * prod(extents), each)))
-    first: Array = np.arange(batch * groups).reshape(batch, groups, 1, 1, 1) * prod(extents)
-    found = weighed_sum(node, rows, taps, first, extents, places)
+    starts = np.arange(batch * groups, dtype=np.int64) * prod(extents)
+    found = weighed_sum(node, rows, taps, starts.reshape(batch, groups, 1, 1, 1), extents, places)
     if mask is not None:
         found = node.apply(nn.MulOp, found, node.insert(ReshapeOp(mask, (*places, 1))))
     read = node.insert(PermuteOp(found, (0, 1, 5, 2, 3, 4)))

@@ -47,7 +47,7 @@ def ops(module: Any) -> list[str]:
 
 X = 3 * numbers((2, 3, 4))
 STORED = np.arange(-12, 12, dtype=np.int8).reshape(2, 3, 4)
-CASES = [
+CASES: list[tuple[str, np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]], dict[str, int]]] = [
     ("QuantizeLinear", X, scales(0.1, np.uint8(7)), {}),
     ("QuantizeLinear", X, {"scale": np.array([0.1], np.float32)}, {}),
     ("QuantizeLinear", X, scales(CHANNELS, np.array([1, -2, 3], np.int8)), {"axis": -2}),
