@@ -8,7 +8,6 @@ to extents that are computed, at least the rank is found out, and an extent that
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from math import prod
@@ -19,6 +18,7 @@ from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
 from layout_ir.frontends.onnx.stand_ins import standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
+from layout_ir.passes.onnx.reshape_types import ReshapeTypes
 
 if TYPE_CHECKING:
     import onnx
@@ -62,68 +62,70 @@ def inferred_types(
     graphs_in = _all_graphs if len(claims) > 1 else _alone
     lights = graphs_in(light.graph)
     for graph in lights:
-        inputs = {value.name: value.type for value in graph.input}
-        constants = {tensor.name: tensor for tensor in graph.initializer}
-        del graph.value_info[:]
-        for value in graph.output:
-            if value.name in inputs:
-                value.type.CopyFrom(inputs[value.name])
-            elif value.name in constants:
-                value.type.CopyFrom(_type_of(constants[value.name]))
-            elif value.type.HasField("tensor_type"):
-                value.type.tensor_type.ClearField("shape")
+        _forget(graph)
     found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
     # What was found says ranks.
     if of_runtime and any([*map(partial(_made_standard, own=own), lights, found, claims)]):
         found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
-    named = {
-        dim.dim_param
-        for value in light.graph.input
-        for dim in (value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ())
-    }
-    known_pairs: dict[tuple[bytes, bytes], bool] = {}
-
-    def adds(said: onnx.TypeProto, found: onnx.TypeProto | None) -> bool:
-        """`_adds`, once for each pair of types: values of a network have few."""
-        if found is None:
-            return True
-        pair = said.SerializeToString(), found.SerializeToString()
-        known = known_pairs.get(pair)
-        if known is None:
-            known = known_pairs[pair] = _adds(said, found, named)
-        return known
-
-    believed = [
-        {n: t for n, t in said.items() if (n in stated or not shapes) and adds(t, types.get(n))}
-        for said, types in zip(claims, found, strict=True)
-    ]
-    told: set[str] = set()
-    divided: set[str] = set()
-    reshapes = list(map(_reshapes, lights))
-
-    def of_reshapes() -> list[dict[str, onnx.TypeProto]]:
-        ranks = list(map(partial(_reshaped, told=told), lights, reshapes, found))
-        told.update(*ranks)
-        if any(ranks):
-            return ranks
-        quotients = list(map(partial(_divided, told=divided), reshapes, found))
-        divided.update(*quotients)
-        return quotients
-
+    inputs = light.graph.input
+    told = [{name: type for name, type in said.items() if name in stated or not shapes} for said in claims]
+    believed = [_more(said, types, inputs) for said, types in zip(told, found, strict=True)]
+    reshapes = ReshapeTypes(lights, SMALL)
     if any(believed) and not any(believed[1:]) and _used(lights).isdisjoint(believed[0]):
         # Nothing follows from what is said of results that nobody uses.
         _state(lights[0], believed[0])
         found[0].update({name: _merged(found[0].get(name), said) for name, said in believed[0].items()})
         believed = []
     if not any(believed):
-        believed = of_reshapes()
+        believed = reshapes.more(found)
     while any(believed):
         for graph, said in zip(lights, believed, strict=True):
             _state(graph, said)
         found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
         # What is known of one may be what another follows from.
-        believed = of_reshapes()
+        believed = reshapes.more(found)
     return found
+
+
+def _forget(graph: onnx.GraphProto) -> None:
+    """Takes out what a graph says of inner values and of the shapes of outputs; what is an output as it came keeps its
+    type."""
+    inputs = {value.name: value.type for value in graph.input}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    del graph.value_info[:]
+    for value in graph.output:
+        if value.name in inputs:
+            value.type.CopyFrom(inputs[value.name])
+        elif value.name in constants:
+            value.type.CopyFrom(_type_of(constants[value.name]))
+        elif value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+
+
+def _more(
+    said: Mapping[str, onnx.TypeProto],
+    found: Mapping[str, onnx.TypeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+) -> dict[str, onnx.TypeProto]:
+    """Those of the types that say more than what was found (`_adds`), in a model with these inputs."""
+    named = {
+        dim.dim_param
+        for value in inputs
+        for dim in (value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ())
+    }
+    known: dict[tuple[bytes, bytes], bool] = {}
+    result: dict[str, onnx.TypeProto] = {}
+    for name, type in said.items():
+        other = found.get(name)
+        if other is not None:
+            # Values of a network have few types.
+            pair = type.SerializeToString(), other.SerializeToString()
+            if pair not in known:
+                known[pair] = _adds(type, other, named)
+            if not known[pair]:
+                continue
+        result[name] = type
+    return result
 
 
 def _made_standard(
@@ -183,130 +185,6 @@ def _state(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> None:
     for name, type in types.items():
         if name not in results:
             graph.value_info.add(name=name, type=type)
-
-
-def _reshapes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The nodes that are a Reshape with two inputs."""
-    return [
-        node
-        for node in graph.node
-        if node.op_type == "Reshape" and not domain_of(node.domain) and len(node.input) == 2
-    ]
-
-
-def _reshaped(
-    graph: onnx.GraphProto,
-    reshapes: Sequence[onnx.NodeProto],
-    types: Mapping[str, onnx.TypeProto],
-    told: Container[str],
-) -> dict[str, onnx.TypeProto]:
-    """The types of results of Reshape of whose rank inference says nothing, by name, without those that are `told`.
-
-    Their extents are computed; before version 13 of the operators inference looks through no Concat of them.
-    """
-    nodes = [
-        node
-        for node in reshapes
-        if node.input[0] in types
-        and node.output[0] not in told
-        and not (node.output[0] in types and types[node.output[0]].tensor_type.HasField("shape"))
-    ]
-    if not nodes:
-        return {}
-    makers = {name: node for node in graph.node for name in node.output}
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    found: dict[str, onnx.TypeProto] = {}
-    for node in nodes:
-        extents = _extents(node.input[1], types, makers, constants)
-        if extents:
-            operand = types[node.input[0]]
-            result = found[node.output[0]] = type(operand)()
-            result.tensor_type.elem_type = operand.tensor_type.elem_type
-            for extent in extents:
-                dim = result.tensor_type.shape.dim.add()
-                if extent is not None and extent > 0:  # 0 is that of the operand, -1 what is left
-                    dim.dim_value = extent
-    return found
-
-
-def _divided(
-    reshapes: Sequence[onnx.NodeProto], types: Mapping[str, onnx.TypeProto], told: Container[str]
-) -> dict[str, onnx.TypeProto]:
-    """The types of results of Reshape with one extent of which inference says nothing, by name, without those that are
-    `told`: it is what is left of the elements of the operand, a number or a single extent that has a name.
-
-    Heads of an attention are cut by computed numbers, which inference follows through no division.
-    """
-    found: dict[str, onnx.TypeProto] = {}
-    for node in reshapes:
-        if node.output[0] in told:
-            continue
-        operand, result = types.get(node.input[0]), types.get(node.output[0])
-        if operand is None or result is None or not result.tensor_type.HasField("shape"):
-            continue
-        dims = result.tensor_type.shape.dim
-        names = {dim.dim_param for dim in operand.tensor_type.shape.dim}
-        open_places = [k for k, d in enumerate(dims) if not d.dim_value and d.dim_param not in names - {""}]
-        if len(open_places) != 1:
-            continue
-        (place,) = open_places
-        extent = _quotient(operand.tensor_type.shape.dim, [*dims[:place], *dims[place + 1 :]])
-        if extent is not None:
-            stated = found[node.output[0]] = type(result)()
-            stated.tensor_type.elem_type = result.tensor_type.elem_type
-            for k, dim in enumerate(dims):
-                new = stated.tensor_type.shape.dim.add()
-                if k == place and isinstance(extent, str):
-                    new.dim_param = extent
-                elif k == place or dim.dim_value:
-                    new.dim_value = int(extent) if k == place else dim.dim_value
-    return found
-
-
-def _quotient(
-    dims: Sequence[onnx.TensorShapeProto.Dimension], others: Sequence[onnx.TensorShapeProto.Dimension]
-) -> int | str | None:
-    """The product of extents divided by that of others, where it is a number above 0 or a single name."""
-    if not all(dim.dim_value or dim.dim_param for dim in (*dims, *others)):
-        return None
-    names = Counter(dim.dim_param for dim in dims if not dim.dim_value)
-    divisors = Counter(dim.dim_param for dim in others if not dim.dim_value)
-    count = prod(dim.dim_value or 1 for dim in dims)
-    divisor = prod(dim.dim_value or 1 for dim in others)
-    if divisors - names or count % divisor:
-        return None
-    left = list((names - divisors).elements())
-    if not left:
-        return count // divisor
-    return left[0] if len(left) == 1 and count == divisor else None
-
-
-def _extents(
-    name: str,
-    types: Mapping[str, onnx.TypeProto],
-    makers: Mapping[str, onnx.NodeProto],
-    constants: Mapping[str, onnx.TensorProto],
-) -> list[int | None] | None:
-    """The elements of a vector as far as constants say them; None where not even their number is known."""
-    import onnx.numpy_helper
-
-    pieces: list[int | None] = []
-    maker = makers.get(name)
-    for piece in maker.input if maker is not None and maker.op_type == "Concat" else [name]:
-        source = piece
-        while source in makers and makers[source].op_type == "Cast":
-            source = makers[source].input[0]
-        tensor = constants.get(source)
-        if source in makers and makers[source].op_type == "Constant" and makers[source].attribute:
-            tensor = makers[source].attribute[0].t
-        if tensor is not None and tensor.data_type in (tensor.INT32, tensor.INT64):
-            pieces += onnx.numpy_helper.to_array(tensor).ravel().tolist()
-            continue
-        dims = types[piece].tensor_type.shape.dim if piece in types else ()
-        if len(dims) != 1 or not 0 < dims[0].dim_value <= SMALL:
-            return None
-        pieces += [None] * dims[0].dim_value
-    return pieces
 
 
 def inferred_results(
