@@ -48,7 +48,7 @@ def test_one_line_comes_out(capsys: pytest.CaptureFixture[str], args: list[str],
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["OIhw4i16o4i", "--to", "tvm"], "tvm"),
+        (["(n, c) : [n, c*2]", "--to", "tvm"], "tvm cannot say (n, c) : [n, c*2]: layout strings are dense"),
         (["nChw8c", "--to", "torch", "--shape", "2x17x5x4"], "dim 'c' of extent 17"),
         (["nChw8c", "--to", "cute"], "cute writes numbers that depend on the extents"),
         (["nChw8c", "--to", "xyz"], "unknown notation 'xyz' behind --to: known are format, tag"),

@@ -33,7 +33,7 @@ def network(
         "w": numbers((count, gates * HIDDEN, WIDTH), 1, -0.5, 0.5),
         "r": numbers((count, gates * HIDDEN, HIDDEN), 2, -0.5, 0.5),
         "b": numbers((count, 2 * gates * HIDDEN), 3, -0.5, 0.5),
-        "lengths": np.full(batch, STEPS - 2, np.int32),
+        "peepholes": numbers((count, 3 * HIDDEN), 5, -0.5, 0.5),
     }
     for name in states:
         (inputs if name == "h" else given)[name] = numbers((count, batch, HIDDEN), 4, -0.5, 0.5)
@@ -94,7 +94,7 @@ def test_an_rnn_of_one_direction(activation: str):
 @pytest.mark.parametrize(
     ("op", "direction", "arguments"),
     [
-        ("LSTM", "forward", {"more": ("lengths",)}),
+        ("LSTM", "forward", {"more": ("", "", "", "peepholes")}),
         ("GRU", "forward", {"activations": ["Sigmoid", "Relu"]}),
         ("LSTM", "forward", {"clip": 0.3}),
         ("RNN", "forward", {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.1]}),
