@@ -19,7 +19,7 @@ COST_PER_BYTE = 4
 """The cost of a byte that is read or written."""
 COST_PER_NS = 20 * COST_PER_BYTE
 """The cost of a nanosecond of a runtime: that of 20 bytes read or written, which take as long."""
-MOVED_INSIDE = 64
+MOVED_INSIDE = 1 << 16
 """Of bytes that kernels are likely to move inside, the part that counts where nobody says who runs the model: one of so
 many. Of choices whose Transposes move as much, the one that kernels are made for."""
 RUNTIME_NODE = 1000 * COST_PER_NS

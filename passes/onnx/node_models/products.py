@@ -62,7 +62,7 @@ class MatMul:
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and whether w is a constant; of one that is not packed, its size and that of the result."""
         is_constant = node.input(1) in node.graph.constants
-        if self.packs_constants or not _is_constant(node, 1):
+        if self.packs_constants or not _is_constant(node, 1, "DequantizeLinear"):
             return ranks_of(node), is_constant
         return ranks_of(node), is_constant, node.result_shape(), node.graph.nbytes(node.inputs[1])
 
@@ -81,26 +81,27 @@ def _left_cost(node: Node, result: Order, part: int) -> int:
     stack is a product of its own, which w is read and packed for. In ONNX Runtime 1.32, a Swin and a SegFormer took
     1.11 and 1.05 times as long with such products as with Transposes. `part` is MOVED_INSIDE, or 1 for that runtime.
     """
-    if not _is_constant(node, 1):
+    if not _is_constant(node, 1, "DequantizeLinear"):
         return 0
     graph, w = node.graph, node.shape(1) or ()
     stack = prod(graph.counted_extent((node.result_shape() or ())[d]) for d in result[:-2])
     own = prod(graph.counted_extent(extent) for extent in w[:-2])
-    return 2 * graph.nbytes(node.inputs[1]) * max(stack // max(own, 1), 1) * COST_PER_BYTE // part
+    cost = 2 * graph.nbytes(node.inputs[1]) * max(stack // max(own, 1), 1) * COST_PER_BYTE
+    return -(-cost // part)
 
 
-def _is_constant(node: Node, number: int) -> bool:
-    """Whether an operand is a constant, or what Transposes and DequantizeLinear make of one."""
+def _is_constant(node: Node, number: int, *through: str) -> bool:
+    """Whether an operand is a constant, or what Transposes, and nodes of operators `through`, make of one."""
     makers, name = node.graph.makers, node.inputs[number]
     while (maker := makers.get(name)) is not None:
-        if not is_transpose(maker) and maker.op_type != "DequantizeLinear":
+        if not is_transpose(maker) and maker.op_type not in through:
             return False
         name = maker.inputs[0]
     return name in node.graph.constants
 
 
 def _has_constant(node: Node) -> bool:
-    """Whether an operand is a constant, or made of one."""
+    """Whether an operand is a constant, or what Transposes make of one."""
     return _is_constant(node, 0) or _is_constant(node, 1)
 
 

@@ -320,8 +320,8 @@ class Softmax(SameOrder):
             if node.opset < 13 or shape is None or self._is_innermost(node, option.outs[0], shape):
                 yield option
             else:
-                cost = 2 * 2 * node.graph.nbytes(node.outputs[0]) * COST_PER_BYTE // self.part
-                yield option._replace(cost=cost)
+                cost = 2 * 2 * node.graph.nbytes(node.outputs[0]) * COST_PER_BYTE
+                yield option._replace(cost=-(-cost // self.part))
 
     @staticmethod
     def _is_innermost(node: Node, order: Order, shape: Shape) -> bool:
