@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from layout_ir.backends.onednn.nested_flow import nested_branch, nested_loop
-from layout_ir.backends.onednn.plan_steps import Address, ControlFlow, ExecutionPlan, NestedFlow
+from layout_ir.backends.onednn.plan_steps import Address, ControlFlow, ExecutionPlan, NestedFlow, Type
 from layout_ir.backends.onednn.repeated_plan import RepeatedPlan, Rows, fixed, row_slot
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
-from layout_ir.backends.onednn.row_folds import Type
 from layout_ir.backends.onednn.subgraph_plans import CompileModel, Subgraph, type_of
 from layout_ir.dialects import nn
 from layout_ir.elements.numpy_types import Array, storage

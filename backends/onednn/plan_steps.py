@@ -60,6 +60,9 @@ class Location:
     start: int = field(default=0, kw_only=True)
 
 
+Type = tuple[str, tuple[int, ...]]
+"""Element type and shape."""
+
 Address = int | Location
 """Where bytes begin: a number where the memory is known, and else a place in memory that is lent for a call."""
 
@@ -83,6 +86,11 @@ class Place(Location):
     def offset(self) -> int:
         """Bytes from the beginning of the buffer to position 0 of the layout."""
         return self.start + self.layout.offset * storage(self.dtype).itemsize
+
+    @property
+    def type(self) -> Type:
+        """The element type and the shape."""
+        return self.dtype, self.layout.shape
 
     @property
     def nbytes(self) -> int:

@@ -19,7 +19,7 @@ from time import perf_counter
 import numpy as np
 
 from layout_ir.backends.onednn.plan_runner import Activation, PlanRunner
-from layout_ir.backends.onednn.plan_steps import Address, Location, Owner, Place, aligned, moved
+from layout_ir.backends.onednn.plan_steps import Address, Location, Owner, aligned, moved
 from layout_ir.backends.onednn.trip_driver import COPY_WORDS, failed_record, trip_driver
 from layout_ir.backends.reference.tensor import is_row_major
 from layout_ir.elements.numpy_types import Array
@@ -86,7 +86,7 @@ class RepeatedPlan:
             runner.is_native
             and not runner.checked
             and all(is_row_major(place.layout) and not place.layout.is_padded for place in results)
-            and all(_type(results[made]) == _type(inputs[taken]) for taken, made in carried.items())
+            and all(results[made].type == inputs[taken].type for taken, made in carried.items())
         )
         """Whether machine code can run it: no step is by Python, what is carried keeps its type, and results lie
         row-major."""
@@ -265,10 +265,6 @@ class TripBlock:
 def _known(address: Address) -> int:
     """The address where it is known; 0 where it is patched."""
     return 0 if isinstance(address, Location) else address
-
-
-def _type(place: Place) -> tuple[str, tuple[int, ...]]:
-    return place.dtype, place.layout.shape
 
 
 def _moved(slot: Slot, nbytes: int) -> Slot:

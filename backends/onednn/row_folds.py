@@ -10,18 +10,16 @@ the Slices and the fold computes each row for itself: Gathers, elementwise ops o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from layout_ir.backends.onednn.plan_steps import Type
 from layout_ir.elements.numpy_types import Array, storage
 
 if TYPE_CHECKING:
     import onnx
-
-Type = tuple[str, tuple[int, ...]]
-"""Element type and shape."""
 
 _FOLDS = {"ReduceSum": "Add", "ReduceMean": "Add", "ReduceMax": "Max", "ReduceMin": "Min"}
 _ELEMENTWISE = frozenset({"Add", "Sub", "Mul", "Div"})
@@ -37,53 +35,61 @@ def with_row_folds(
     import onnx
 
     folds = _Folds(graph, types, constants)
-    made = {name: folds.loop(node) for node in graph.node for name in node.output}
-    if not any(made.values()):
+    made = [folds.loop(node) for node in graph.node]
+    if not any(made):
         return None
     changed = onnx.GraphProto()
     changed.CopyFrom(graph)
     del changed.node[:]
-    for node in graph.node:
-        changed.node.extend(made[node.output[0]] or [node])
+    for node, loop in zip(graph.node, made, strict=True):
+        changed.node.extend(loop or [node])
     return changed
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Row:
-    """A row of a value: the nodes that compute it, its name, element type and shape, and the Slice that it comes of."""
+    """A row of a value: its name, element type and shape, and how it comes about."""
 
-    nodes: list[onnx.NodeProto]
     name: str
     dtype: str
     shape: tuple[int, ...]
-    bounds: tuple[str, str, str] = field(default=("", "", ""))
+    bounds: tuple[str, str, str]
     """The first and last row, and the value that these are rows of."""
+    nodes: tuple[onnx.NodeProto, ...]
+    """What computes it of the rows that it is made of."""
+    made_of: tuple[_Row, ...] = ()
 
 
 class _Folds:
+    """The folds of a graph, whose nodes `loop` is asked for in their order."""
+
     def __init__(
         self, graph: onnx.GraphProto, types: Mapping[str, Type], constants: Mapping[str, Array]
     ) -> None:
         import onnx.numpy_helper
 
-        self._makers = {name: node for node in graph.node for name in node.output}
         self._types = types
-        self._name = ""
-        """What the names of the values of a loop begin with."""
+        self._rows: dict[str, _Row] = {}
+        """By value: those of the nodes so far."""
         self._constants = dict(constants)
+        taken = {name for node in graph.node for name in (*node.input, *node.output)} | types.keys()
+        self._prefix = "fold"
+        """What all new names begin with, and no other one."""
+        while any(name.startswith(self._prefix) for name in taken):
+            self._prefix += "_"
         for node in graph.node:
             if node.op_type == "Constant" and node.attribute[0].name == "value":
                 self._constants[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)
 
     def loop(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
         """The nodes in place of a fold over rows that numbers choose; None for another node."""
-        if node.op_type not in _FOLDS or self._ints(node, "axes", 1) != [0]:
-            return None
-        self._name = f"{node.output[0]}_fold"
-        row = self._row(node.input[0], f"{self._name}_row")
-        if row is None or row.dtype not in ("f32", "f64"):
-            return None
-        return self._loop(node, row)
+        if node.op_type in _FOLDS and self._ints(node, "axes", 1) == [0]:
+            row = self._rows.get(node.input[0])
+            return self._loop(node, row) if row is not None and row.dtype in ("f32", "f64") else None
+        row = self._row(node)
+        if row is not None:
+            self._rows[node.output[0]] = row
+        return None
 
     def _loop(self, node: onnx.NodeProto, row: _Row) -> list[onnx.NodeProto]:
         import onnx
@@ -91,15 +97,15 @@ class _Folds:
 
         kind, shape = storage(row.dtype), row.shape
         start, end, data = row.bounds
-        name = self._name
+        name = f"{self._prefix} {node.output[0]}"
         first = {"ReduceMax": -np.inf, "ReduceMin": np.inf}.get(node.op_type, 0)
         number = helper.np_dtype_to_tensor_dtype(kind)
         nodes = self._bounds(name, start, end, self._types[data][1][0])
         nodes.append(_constant(f"{name}_none", np.full(shape, first, kind)))
         inner = helper.make_graph(
             [
-                helper.make_node("Add", [f"{name}_start", f"{name}_trip"], [f"{name}_place"]),
-                *row.nodes,
+                helper.make_node("Add", [f"{name}_start", f"{name}_trip"], [self._place]),
+                *_computed(row),
                 helper.make_node(_FOLDS[node.op_type], [f"{name}_before", row.name], [f"{name}_after"]),
                 helper.make_node("Identity", [f"{name}_going"], [f"{name}_goes"]),
             ],
@@ -119,7 +125,10 @@ class _Folds:
         )
         last = f"{name}_all"
         if node.op_type == "ReduceMean":
-            nodes.append(helper.make_node("Cast", [f"{name}_count"], [f"{name}_number"], to=number))
+            # The mean of no rows is undefined; here it is 0, as in ONNX Runtime.
+            nodes.append(_constant(f"{name}_one", np.array(1, np.int64)))
+            nodes.append(helper.make_node("Max", [f"{name}_count", f"{name}_one"], [f"{name}_divisor"]))
+            nodes.append(helper.make_node("Cast", [f"{name}_divisor"], [f"{name}_number"], to=number))
             nodes.append(helper.make_node("Div", [last, f"{name}_number"], [f"{name}_mean"]))
             last = f"{name}_mean"
         keeps = next((each.i for each in node.attribute if each.name == "keepdims"), 1)
@@ -148,39 +157,43 @@ class _Folds:
                 helper.make_node("Max", [f"{at}_row", f"{name}_zero"], [f"{at}_low"]),
                 helper.make_node("Min", [f"{at}_low", f"{name}_rows"], [at]),
             ]
-        nodes.append(helper.make_node("Sub", [f"{name}_end", f"{name}_start"], [f"{name}_count"]))
+        nodes.append(helper.make_node("Sub", [f"{name}_end", f"{name}_start"], [f"{name}_difference"]))
+        nodes.append(helper.make_node("Max", [f"{name}_difference", f"{name}_zero"], [f"{name}_count"]))
         return nodes
 
-    def _row(self, value: str, name: str) -> _Row | None:
-        """A row of a value, by its number; None where it is not that of a Slice by numbers."""
+    @property
+    def _place(self) -> str:
+        """The number of the row, in the body of a loop."""
+        return f"{self._prefix} place"
+
+    def _row(self, node: onnx.NodeProto) -> _Row | None:
+        """A row of the result of a node, by its number; None where it is not that of a Slice by numbers."""
         from onnx import helper
 
-        node = self._makers.get(value)
-        if node is None:
-            return None
         if node.op_type == "Slice":
-            return self._sliced(node, name)
+            return self._sliced(node)
+        name, rows = f"{self._prefix} row of {node.output[0]}", [self._rows.get(each) for each in node.input]
         if node.op_type == "Gather" and not any(each.i for each in node.attribute if each.name == "axis"):
-            rows, table = self._row(node.input[1], name), self._types.get(node.input[0])
-            if rows is None or table is None:
+            index, table = rows[1], self._types.get(node.input[0])
+            if index is None or table is None:
                 return None
-            made = helper.make_node("Gather", [node.input[0], rows.name], [f"{rows.name}_gathered"])
-            shape = rows.shape + table[1][1:]
-            return _Row([*rows.nodes, made], made.output[0], table[0], shape, rows.bounds)
-        if node.op_type == "Unsqueeze":
-            return self._unsqueezed(node, name)
+            made = helper.make_node("Gather", [node.input[0], index.name], [name])
+            return _Row(name, table[0], index.shape + table[1][1:], index.bounds, (made,), (index,))
+        if node.op_type == "Unsqueeze" and rows[0] is not None:
+            return self._unsqueezed(node, name, rows[0])
         if node.op_type in _ELEMENTWISE:
-            a, b = (self._row(each, f"{name}_{k}") for k, each in enumerate(node.input))
+            a, b = rows
             if a is None or b is None or a.bounds[:2] != b.bounds[:2] or len(a.shape) != len(b.shape):
                 return None
             if self._types[a.bounds[2]][1][0] != self._types[b.bounds[2]][1][0]:
                 return None
-            made = helper.make_node(node.op_type, [a.name, b.name], [f"{name}_computed"])
-            shape = tuple(np.broadcast_shapes(a.shape, b.shape))
-            return _Row([*a.nodes, *b.nodes, made], made.output[0], a.dtype, shape, a.bounds)
+            made = helper.make_node(node.op_type, [a.name, b.name], [name])
+            return _Row(
+                name, a.dtype, tuple(np.broadcast_shapes(a.shape, b.shape)), a.bounds, (made,), (a, b)
+            )
         return None
 
-    def _sliced(self, node: onnx.NodeProto, name: str) -> _Row | None:
+    def _sliced(self, node: onnx.NodeProto) -> _Row | None:
         from onnx import helper
 
         data, type = node.input[0], self._types.get(node.input[0])
@@ -189,19 +202,20 @@ class _Folds:
             return None
         if self._ints(node, "axes", 3, 0) != [0] or self._ints(node, "steps", 4, 1) != [1]:
             return None
-        made = helper.make_node("Gather", [data, f"{self._name}_place"], [f"{name}_sliced"])
-        return _Row([made], made.output[0], type[0], type[1][1:], (node.input[1], node.input[2], data))
+        name = f"{self._prefix} row of {node.output[0]}"
+        made = helper.make_node("Gather", [data, self._place], [name])
+        return _Row(name, type[0], type[1][1:], (node.input[1], node.input[2], data), (made,))
 
-    def _unsqueezed(self, node: onnx.NodeProto, name: str) -> _Row | None:
+    def _unsqueezed(self, node: onnx.NodeProto, name: str, inner: _Row) -> _Row | None:
         from onnx import helper
 
-        inner, axes = self._row(node.input[0], name), self._ints(node, "axes", 1)
-        if inner is None or axes is None or len(axes) != 1 or not 0 < axes[0] <= len(inner.shape) + 1:
+        axes = self._ints(node, "axes", 1)
+        if axes is None or len(axes) != 1 or not 0 < axes[0] <= len(inner.shape) + 1:
             return None
         shape = (*inner.shape[: axes[0] - 1], 1, *inner.shape[axes[0] - 1 :])
-        target = _constant(f"{inner.name}_shape", np.array(shape, np.int64))
-        made = helper.make_node("Reshape", [inner.name, target.output[0]], [f"{inner.name}_unsqueezed"])
-        return _Row([*inner.nodes, target, made], made.output[0], inner.dtype, shape, inner.bounds)
+        target = _constant(f"{name}, its shape", np.array(shape, np.int64))
+        made = helper.make_node("Reshape", [inner.name, target.output[0]], [name])
+        return _Row(name, inner.dtype, shape, inner.bounds, (target, made), (inner,))
 
     def _ints(
         self, node: onnx.NodeProto, name: str, position: int, default: int | None = None
@@ -214,6 +228,19 @@ class _Folds:
             return None if default is None else [default]
         found: Any = self._constants.get(node.input[position])
         return None if found is None else found.reshape(-1).tolist()
+
+
+def _computed(row: _Row) -> list[onnx.NodeProto]:
+    """The nodes that compute a row, each once, behind those of the rows that it is made of."""
+    order: dict[str, _Row] = {}
+    waiting = [row]
+    while waiting:
+        last = waiting[-1]
+        missing = [each for each in last.made_of if each.name not in order]
+        waiting += missing
+        if not missing:
+            order[last.name] = waiting.pop()
+    return [node for each in order.values() for node in each.nodes]
 
 
 def _constant(name: str, array: Array) -> onnx.NodeProto:

@@ -16,9 +16,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.plan_runner import PlanRunner
-from layout_ir.backends.onednn.plan_steps import ExecutionPlan, RunnablePlan
+from layout_ir.backends.onednn.plan_steps import ExecutionPlan, RunnablePlan, Type
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
-from layout_ir.backends.onednn.row_folds import Type, with_row_folds
+from layout_ir.backends.onednn.row_folds import with_row_folds
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of

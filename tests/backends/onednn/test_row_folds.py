@@ -61,6 +61,23 @@ def test_sums_of_rows_between_numbers(last: Any):
     check([SLICED, LOOKED_UP, SUM], last)
 
 
+def test_a_mean_of_no_rows_is_what_onnx_runtime_has_for_it():
+    fold = helper.make_node("ReduceMean", ["chosen"], ["bag"], axes=[0], keepdims=0)
+    check([SLICED, LOOKED_UP, fold], np.array([0, 1, 0, 5]))
+
+
+def test_what_is_used_many_times_is_computed_once():
+    doubled = [helper.make_node("Add", [f"d{k}", f"d{k}"], [f"d{k + 1}"]) for k in range(60)]
+    nodes = [SLICED, helper.make_node("Gather", ["table", "rows"], ["d0"]), *doubled]
+    fold = helper.make_node("ReduceSum", ["d60", "first_axis"], ["bag"], keepdims=0)
+    types = {"indices": ("i64", (7,)), "table": ("f32", (9, 4))}
+    changed = with_row_folds(bags([*nodes, fold]), types, {"first_axis": np.array([0])})
+    assert changed is not None
+    [loop] = [node for node in changed.node if node.op_type == "Loop"]
+    assert sum(node.op_type == "Add" for node in loop.attribute[0].g.node) == 60 + 2
+    check([*nodes[:5], helper.make_node("ReduceSum", ["d3", "first_axis"], ["bag"], keepdims=0)])
+
+
 @pytest.mark.parametrize("kind", ["ReduceMean", "ReduceMax", "ReduceMin"])
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_other_folds_of_rows(kind: str, keepdims: int):
