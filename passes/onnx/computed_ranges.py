@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 
 if TYPE_CHECKING:
     import onnx
@@ -35,18 +35,13 @@ def write_out_ranges(graph: onnx.GraphProto, opset: int) -> None:
         if not tensor.dims and tensor.data_type in (_INT32, _INT64):
             scalars[name] = tensor.data_type, onnx.numpy_helper.to_array(tensor).item()
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    taken.update(value.name for value in (*graph.input, *graph.initializer))
     nodes: list[onnx.NodeProto] = []
 
     def add(op_type: str, names: list[str], result: str) -> onnx.NodeProto:
         node = type(graph.node[0])(op_type=op_type, input=names, output=[result])
         nodes.append(node)
         return node
-
-    def fresh(name: str) -> str:
-        while name in taken:
-            name += "'"
-        taken.add(name)
-        return name
 
     for node in graph.node:
         ends = [scalars.get(name) for name in node.input]
@@ -58,9 +53,11 @@ def write_out_ranges(graph: onnx.GraphProto, opset: int) -> None:
             nodes.append(node)
             continue
         result = node.output[0]
-        count, extents, zeros = (fresh(f"{result} {what}") for what in ("count", "extents", "zeros"))
+        count, extents, zeros = (
+            fresh_name(f"{result} {what}", taken) for what in ("count", "extents", "zeros")
+        )
         add("Cast", [node.input[1]], count).attribute.add(name="to", type=2, i=_INT64)
-        axes = fresh(f"{result} axes")
+        axes = fresh_name(f"{result} axes", taken)
         graph.initializer.add(name=axes, data_type=_INT64, dims=[1], int64_data=[0])
         add("Unsqueeze", [count, axes], extents)
         add("ConstantOfShape", [extents], zeros)

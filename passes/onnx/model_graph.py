@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of
@@ -730,16 +730,6 @@ def overridable_names(model: onnx.ModelProto) -> frozenset[str]:
     """The names of inputs: of initializers, those that callers may give another value."""
     # Before IR version 4, initializers had to be listed as inputs.
     return frozenset(value.name for value in model.graph.input) if model.ir_version >= 4 else frozenset()
-
-
-def fresh_name(name: str, taken: set[str]) -> str:
-    """`name`, or with a number behind it where it is taken already; taken from now on."""
-    number, found = 1, name
-    while found in taken:
-        number += 1
-        found = f"{name}_{number}"
-    taken.add(found)
-    return found
 
 
 def names_of(graph: onnx.GraphProto) -> set[str]:

@@ -263,6 +263,16 @@ class _Inliner:
         del graph.value_info[:]
 
 
+def fresh_name(name: str, taken: set[str]) -> str:
+    """`name`, or with a number behind it where it is taken already; taken from now on."""
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found
+
+
 def with_fresh_names(graph: onnx.GraphProto, taken: set[str]) -> onnx.GraphProto:
     """A copy of a subgraph whose own values have names that are not `taken`; outer values keep theirs."""
     import onnx

@@ -26,7 +26,7 @@ SETS = 1 << 12
 ALONE = 1 << 9
 """How many are told apart of a value that shares no uses. A choice of least cost seldom has more than two formats of
 one value, and tables over all sets are what leaves a core: with 1 << 12, a BERT of 24 layers took 4 times as long. With
-1 << 8, a Flux transformer of dynamic shapes, 4 s otherwise, was not proven in 60 s."""
+1 << 7, a Flux transformer of dynamic shapes, 4 s otherwise, was not proven in 60 s."""
 
 MOST_SETS = 1 << 17
 """How many sets of one value are told apart at most: those of 4 out of 40 formats, or of 3 out of 90."""

@@ -161,6 +161,15 @@ def test_what_onnx_runtime_fuses_has_the_type_of_what_it_was():
     assert types["e"].tensor_type.elem_type == 2
 
 
+@pytest.mark.parametrize("flags", [{"transB": 1}, {"transA": 1}], ids=str)
+def test_a_fused_gemm_has_the_shape_that_onnx_runtime_gives_it(flags: dict[str, Any]):
+    node = _of_runtime("FusedGemm", ["x", "x"], ["q"], activation="Relu", **flags)
+    model = model_of([node, oh.make_node("Identity", ["q"], ["y"])], [value("x", 2, 3)], [UNKNOWN])
+    (result,) = session_results(model, {"x": np.ones((2, 3), np.float32)})
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert _shape(types["y"]) == list(result.shape)
+
+
 def test_negative_a_function_of_the_model_is_none_of_onnx_runtime():
     model = model_of([_of_runtime("Gelu", ["x"], ["b"])], [value("x", 2, 3)], [value("b", 2, 3)])
     body = [oh.make_node("Transpose", ["X"], ["Y"], perm=[1, 0])]
