@@ -12,6 +12,7 @@ from layout_ir.backends.reference.grid_sample import grid_sample
 from layout_ir.backends.reference.non_max_suppression import selected_boxes
 from layout_ir.backends.reference.recurrent import Operands, Options, recurrent
 from layout_ir.backends.reference.roi_align import averaged_regions
+from layout_ir.backends.reference.runtime_operators import runtime_operators
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
 from layout_ir.dialects.nn.windows import same_pads, window_shape
@@ -283,4 +284,5 @@ def own_operators() -> list[Any]:
         SVMClassifier,
         TopK,
         *recurrent_operators,
+        *runtime_operators(),
     ]

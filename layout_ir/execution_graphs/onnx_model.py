@@ -26,6 +26,7 @@ from layout_ir.execution_graphs.execution_graph import (
     dtype_named,
     row_major,
 )
+from layout_ir.frontends.onnx.function_body import TensorType, Types
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.notations import NOTATIONS
 
@@ -224,19 +225,19 @@ class _Types:
     ):
         from layout_ir.frontends.onnx.model import graph_inputs
 
-        self._known: dict[str, tuple[Extents | None, str | None]] = {}
+        self._known: dict[str, tuple[Extents | None, int]] = {}
         if shapes:
             graph_inputs(
                 graph, shapes
             )  # whose errors about names, ranks and other dynamic inputs are good ones
         model = _skeleton(graph, versions, shapes)
-        # A stand-in may depend on a rank that only the stand-ins before it bring to light.
+        # A stand-in may depend on a type that only the stand-ins before it bring to light.
         resolved = -1
         for _ in range(16):
             del model.graph.node[:]
             missing = False
             for node in nodes:
-                stand_ins = _stand_ins(node, self._rank)
+                stand_ins = _stand_ins(node, self._type)
                 missing |= stand_ins is None
                 model.graph.node.extend(stand_ins or [])
             self._infer(model)
@@ -246,13 +247,14 @@ class _Types:
 
     def of(self, name: str) -> tuple[Extents | None, str | None]:
         """Shape and element type of a value, each None where it is not known."""
-        return self._known.get(name, (None, None))
+        shape, element = self._known.get(name, (None, 0))
+        return shape, _element(element)
 
-    def _rank(self, name: str) -> int:
-        shape, _ = self._known.get(name, (None, None))
+    def _type(self, name: str) -> TensorType:
+        shape, element = self._known.get(name, (None, 0))
         if shape is None:
             raise KeyError(name)
-        return len(shape)
+        return TensorType(element, shape)
 
     def _infer(self, model: onnx.ModelProto) -> None:
         import onnx.shape_inference
@@ -278,9 +280,9 @@ class _Types:
                     else None
                 )
                 if shape is not None or value.name not in self._known:
-                    self._known[value.name] = shape, _element(tensor.elem_type)
+                    self._known[value.name] = shape, tensor.elem_type
         for tensor in graph.initializer:
-            self._known[tensor.name] = tuple(tensor.dims), _element(tensor.data_type)
+            self._known[tensor.name] = tuple(tensor.dims), tensor.data_type
         for node in graph.node:
             for body in graphs_of(node):
                 self._take(body)
@@ -333,11 +335,11 @@ def _skeleton(
     return model
 
 
-def _stand_ins(node: onnx.NodeProto, rank: Any) -> list[onnx.NodeProto] | None:
-    """Standard nodes whose last gives output 0 of `node` its type; None where a rank they need is not known yet."""
+def _stand_ins(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto] | None:
+    """Standard nodes whose last gives output 0 of `node` its type; None where a type they need is not known yet."""
     from layout_ir.frontends.onnx.stand_ins import standard_nodes
 
-    return _blocked_stand_ins(node) if node.domain == NCHWC else standard_nodes(node, rank)
+    return _blocked_stand_ins(node) if node.domain == NCHWC else standard_nodes(node, types)
 
 
 _OWN_ATTRIBUTES = ("activation", "activation_params", "channels_last", "channels")

@@ -9,13 +9,15 @@ to extents that are computed, at least the rank is found out, and an extent that
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.frontends.onnx.function_body import TensorType, constant_type, type_of
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
-from layout_ir.frontends.onnx.stand_ins import standard_nodes
+from layout_ir.frontends.onnx.stand_ins import UNTYPED, standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
 from layout_ir.passes.onnx.reshape_types import ReshapeTypes
@@ -64,8 +66,8 @@ def inferred_types(
     for graph in lights:
         _forget(graph)
     found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
-    # What was found says ranks.
-    if of_runtime and any([*map(partial(_made_standard, own=own), lights, found, claims)]):
+    # What was found says of which types the operands are, and what follows from these of which the next ones are.
+    while of_runtime and any([*map(partial(_made_standard, own=own), lights, found, claims)]):
         found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
     inputs = light.graph.input
     told = [{name: type for name, type in said.items() if name in stated or not shapes} for said in claims]
@@ -129,23 +131,36 @@ def _more(
 
 
 def _made_standard(
-    graph: onnx.GraphProto, *types: Mapping[str, onnx.TypeProto], own: Container[tuple[str, str]]
+    graph: onnx.GraphProto,
+    types: Mapping[str, onnx.TypeProto] = MappingProxyType({}),
+    claims: Mapping[str, onnx.TypeProto] = MappingProxyType({}),
+    *,
+    own: Container[tuple[str, str]],
 ) -> bool:
     """Puts standard nodes in the place of those of ONNX Runtime for which they stand in (`standard_nodes`), as far as
-    `types` say the ranks that decides; returns whether there are any. `own` are the functions of the model."""
+    `types` say what decides, or `claims` at least a rank; returns whether there are any. `own` are the functions of the
+    model."""
 
-    def rank(name: str) -> int:
-        for known in types:
-            if name in known and known[name].tensor_type.HasField("shape"):
-                return len(known[name].tensor_type.shape.dim)
+    @cache
+    def constants() -> dict[str, onnx.TensorProto]:
+        return {tensor.name: tensor for tensor in graph.initializer}
+
+    def known_type(name: str) -> TensorType:
+        if name in constants():
+            return constant_type(constants()[name])
+        if name in types and types[name].tensor_type.HasField("shape"):
+            return type_of(types[name])
+        if name in claims:
+            return TensorType(0, (None,) * len(type_of(claims[name]).extents))
         raise KeyError(name)
 
     nodes: list[onnx.NodeProto] = []
     is_changed = False
     for node in graph.node:
         found = None
-        if node.domain == "com.microsoft" and (node.domain, node.op_type) not in own:
-            found = standard_nodes(node, rank)
+        is_of_runtime = node.domain == "com.microsoft" or node.op_type in UNTYPED
+        if is_of_runtime and (node.domain, node.op_type) not in own:
+            found = standard_nodes(node, known_type)
         if not found or found == [node]:
             nodes.append(node)
         else:

@@ -118,6 +118,23 @@ def test_a_block_of_a_transformer_computes_what_onnx_runtime_does(threads: int):
     assert ("nn.matmul", "nn.add", "nn.gelu") in products
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_language_model_goes_from_word_to_word(batch: int):
+    pytest.importorskip("onnx")
+    from tests.api.language_model import decoder, first_inputs, next_inputs
+
+    model = decoder()
+    executable = li.compile(model, checked=True)
+    inputs = first_inputs(batch, 3)
+    for _ in range(2):
+        found, wanted = executable(inputs), outputs_of(model, inputs)
+        assert executable.fallbacks == {}
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert ours.shape == theirs.shape
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.max(np.abs(theirs)))
+        inputs = next_inputs(inputs, wanted)
+
+
 def test_an_open_batch_is_compiled_once_for_each_size(monkeypatch: pytest.MonkeyPatch):
     from layout_ir.api.compilation import Compilation
 

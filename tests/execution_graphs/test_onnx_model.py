@@ -15,6 +15,7 @@ from layout_ir.execution_graphs.copies import explain_copies, totals  # noqa: E4
 from layout_ir.execution_graphs.execution_graph import ExecutionGraph  # noqa: E402
 from layout_ir.execution_graphs.onnx_model import read_onnx  # noqa: E402
 from layout_ir.frontends.onnx import OnnxImportError  # noqa: E402
+from tests.frontends.onnx.runtime_nodes import NODES, RuntimeNode, floats  # noqa: E402
 from tests.zoo import NETWORKS  # noqa: E402
 
 MODEL = """
@@ -203,3 +204,18 @@ def test_negative_what_is_no_model_is_one_error(data: bytes, tmp_path: Path):
     path.write_bytes(data)
     with pytest.raises(OnnxImportError):
         read_onnx(str(path), {})
+
+
+def test_quantized_convolutions_with_channels_last_have_types(tmp_path: Path):
+    node = NODES["convolution, channels last"]
+    graph = read_onnx(_write(node.model(), tmp_path), {})
+    values = {value.name: value for value in graph.values}
+    assert (values["o0"].shape, values["o0"].dtype) == ((1, 7, 7, 6), values["i0"].dtype)
+    assert values["i0"].dtype is not None
+
+
+def test_negative_an_operator_of_nobody_has_no_type(tmp_path: Path):
+    model = RuntimeNode("Thing", [floats(2, 3)]).model()
+    graph = read_onnx(_write(model, tmp_path), {})
+    values = {value.name: value for value in graph.values}
+    assert (values["o0"].shape, values["o0"].dtype) == (None, None)

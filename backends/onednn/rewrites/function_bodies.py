@@ -1,7 +1,8 @@
 """Opaque ONNX nodes as the functions by which ONNX defines their operators: Attention, RotaryEmbedding, AffineGrid, ...
 
 A model of the one node is inlined by the onnx package and imported like any other, and its ops take the place of the
-node. Operands that are constants are initializers there, so that shapes and axes among them are known.
+node. Operators of ONNX Runtime have functions of ours (`runtime_functions`). Operands that are constants are
+initializers there, so that shapes and axes among them are known.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from layout_ir.dialects.nn.protos import node_of
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.forking import loading
+from layout_ir.frontends.onnx.runtime_functions import FUNCTIONS, written_out
 
 
 def function_body(node: OpaqueNode) -> list[SSAValue | None]:
-    """The results of a node whose operator ONNX defines by others."""
+    """The results of a node whose operator is defined by others."""
     op = node.op
-    if op.domain.data or op.captures.data or not _has_body(op.op_type.data, op.versions.get("", 0)):
+    if op.captures.data or not _has_body(op):
         raise Unsupported
     operands = [value for value in node.inputs if value is not None]
     constants = [elements_of(value) for value in operands]
@@ -50,8 +52,15 @@ def function_body(node: OpaqueNode) -> list[SSAValue | None]:
     raise Unsupported
 
 
+def _has_body(op: nn.OpaqueOp) -> bool:
+    """Whether a function is known for the operator of a node."""
+    if op.domain.data:
+        return f"{op.domain.data}.{op.op_type.data}" in FUNCTIONS
+    return _is_function(op.op_type.data, op.versions.get("", 0))
+
+
 @cache
-def _has_body(name: str, version: int) -> bool:
+def _is_function(name: str, version: int) -> bool:
     """Whether ONNX has a function for the operator of this opset, which draws no random numbers."""
     try:
         with loading:
@@ -100,6 +109,11 @@ def _imported(op: nn.OpaqueOp, operands: list[SSAValue], constants: list[Array |
     )
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in op.versions.items()]
     model = onnx.helper.make_model(graph, opset_imports=imports)
+    if op.domain.data:
+        written = written_out(model)
+        if written is None:
+            raise Unsupported
+        return from_onnx(written, keep_quantized=True)
     try:
         inlined = onnx.inliner.inline_selected_functions(
             model, [("", op.op_type.data)], exclude=False, inline_schema_functions=True

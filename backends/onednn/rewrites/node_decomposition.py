@@ -16,10 +16,10 @@
     GridSample                             gathers and a weighed sum (`grid_decomposition`)
     DeformConv                             the same, and a product (`deformed_convolution`)
     DFT, STFT                              products and convolutions (`fourier_decomposition`)
-    MatMulNBits, Attention, ...            what ONNX Runtime's tools write (`runtime_decomposition`)
+    MatMulNBits, EmbedLayerNormalization   what ONNX Runtime's tools write (`runtime_decomposition`)
     LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
     Resize by cubic interpolation          products with constant matrices (`resize_decomposition`)
-    all that ONNX defines by a function    what the function computes (`function_bodies`)
+    all that is defined by a function      what the function computes (`function_bodies`)
 
 The ops say what the nodes compute; that integers are multiplied in the end is up to `integer_primitives`. A node that
 is used otherwise than described here (parameters that are computed, blocks of their own scales, an unknown activation)
@@ -63,7 +63,7 @@ from layout_ir.backends.onednn.rewrites.norm_decomposition import (
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
-from layout_ir.backends.onednn.rewrites.runtime_decomposition import attention, embedded, product_with_bits
+from layout_ir.backends.onednn.rewrites.runtime_decomposition import embedded, product_with_bits
 from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered, scattered_elements
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp, attribute_of, dtype_of
@@ -561,7 +561,6 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "GRU": split_recurrent,
     "RNN": split_recurrent,
     "Resize": resized,
-    "com.microsoft::Attention": attention,
     "com.microsoft::EmbedLayerNormalization": embedded,
     "com.microsoft::MatMulNBits": product_with_bits,
     "com.microsoft::FusedConv": _fused_conv,

@@ -2,21 +2,18 @@
 
     MatMulNBits                 a product with a constant matrix, of which blocks of 4 or 8 bits are made floats
     EmbedLayerNormalization     rows of tables, added up and normalized
-    Attention                   projections to heads, the softmax of their products, and the weighed sums
 
-An Attention with earlier keys and values, or with rotated positions, stays opaque.
+Others have functions (`function_bodies`).
 """
 
 from __future__ import annotations
-
-from math import sqrt
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
+from layout_ir.dialects.layout import dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
 
@@ -86,56 +83,3 @@ def _rows(node: OpaqueNode, table: SSAValue, indices: SSAValue) -> SSAValue:
     if dtype_of(indices.type) != "i64":
         indices = node.insert(nn.CastOp(indices, result_type=node.type_of("i64", shape_of(indices))))
     return node.apply(nn.GatherOp, table, indices, axis=0)
-
-
-def attention(node: OpaqueNode) -> SSAValue:
-    """The Attention of ONNX Runtime: one product gives queries, keys and values of all heads."""
-    x, weights, bias = node.input(0), node.input(1), node.optional(2)
-    heads, dtype = node.attribute("num_heads", 0), dtype_of(x.type)
-    if dtype not in _FLOATS or any(node.optional(number) is not None for number in (4, 6)):
-        raise Unsupported
-    if node.attribute("do_rotary", 0) or node.attribute("past_present_share_buffer", 0) or heads < 1:
-        raise Unsupported
-    batch, steps, _ = shape_of(x)
-    sizes = node.attribute("qkv_hidden_sizes", ()) or (shape_of(weights)[1] // 3,) * 3
-    projected = node.apply(nn.MatmulOp, x, weights)
-    if bias is not None:
-        projected = node.apply(nn.AddOp, projected, bias)
-
-    def part(number: int, order: tuple[int, ...]) -> SSAValue:
-        start, size = sum(sizes[:number]), sizes[number]
-        found = node.apply(nn.SliceOp, projected, starts=(0, 0, start), sizes=(batch, steps, size))
-        found = node.insert(ReshapeOp(found, (batch, steps, heads, size // heads)))
-        return node.insert(PermuteOp(found, order))
-
-    scores = node.apply(nn.MatmulOp, part(0, (0, 2, 1, 3)), part(1, (0, 2, 3, 1)))
-    scale = node.attribute("scale", 0.0) or 1 / sqrt(sizes[0] // heads)
-    scores = node.apply(nn.MulOp, scores, node.constant(np.array(scale), dtype))
-    for addend in (_masked(node, batch, steps, dtype), node.optional(5)):
-        if addend is not None:
-            scores = node.apply(nn.AddOp, scores, addend)
-    if node.attribute("unidirectional", 0):
-        lowest = node.constant(np.array(-np.inf), dtype)
-        earlier = node.constant(np.tri(steps, dtype=bool)[None, None], "i1")
-        scores = node.apply(nn.WhereOp, earlier, scores, lowest)
-    weighed = node.apply(nn.MatmulOp, node.apply(nn.SoftmaxOp, scores, axis=3), part(2, (0, 2, 1, 3)))
-    return node.insert(ReshapeOp(node.insert(PermuteOp(weighed, (0, 2, 1, 3))), (batch, steps, sizes[2])))
-
-
-def _masked(node: OpaqueNode, batch: int, steps: int, dtype: str) -> SSAValue | None:
-    """What the mask adds to scores: per key, per query and key, or from a number of keys on."""
-    mask = node.optional(3)
-    if mask is None:
-        return None
-    shape, kind = shape_of(mask), dtype_of(mask.type)
-    if shape == (batch,):
-        keys = node.constant(np.arange(steps).reshape(1, 1, 1, -1), kind)
-        shown = node.apply(nn.LessOp, keys, node.insert(ReshapeOp(mask, (batch, 1, 1, 1))))
-    elif shape in ((batch, steps), (batch, steps, steps)):
-        seen = node.insert(ReshapeOp(mask, (batch, 1, steps if len(shape) > 2 else 1, steps)))
-        shown = node.apply(nn.GreaterOp, seen, node.constant(np.array(0), kind))
-    else:
-        raise Unsupported
-    nothing = node.constant(np.array(0.0), dtype)
-    low = node.constant(np.array(node.attribute("mask_filter_value", -10000.0)), dtype)
-    return node.apply(nn.WhereOp, shown, nothing, low)

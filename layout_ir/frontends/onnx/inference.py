@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING
 
+from layout_ir.frontends.onnx.function_body import constant_type, type_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.loop_counts import iterations
 from layout_ir.frontends.onnx.node import Node
@@ -170,21 +171,19 @@ def _stand_in_types(model: onnx.ModelProto) -> Types:
     import onnx.defs
     import onnx.helper
 
-    def rank(name: str) -> int:
-        ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in model.graph.input}
-        return (ranks | {tensor.name: len(tensor.dims) for tensor in model.graph.initializer})[name]
-
+    known = {value.name: type_of(value.type) for value in model.graph.input}
+    known |= {tensor.name: constant_type(tensor) for tensor in model.graph.initializer}
     (node,) = model.graph.node
-    nodes = standard_nodes(node, rank)
+    nodes = standard_nodes(node, known.__getitem__)
     if nodes == [node] or not nodes:
         return {}
     other = onnx.ModelProto()
     other.CopyFrom(model)
     del other.graph.node[:]
     other.graph.node.extend(nodes)
-    known = {name for each in nodes for name in each.output}
+    made = {name for each in nodes for name in each.output}
     del other.graph.output[:]
-    other.graph.output.extend(value for value in model.graph.output if value.name in known)
+    other.graph.output.extend(value for value in model.graph.output if value.name in made)
     del other.opset_import[:]
     other.opset_import.append(onnx.helper.make_opsetid("", min(18, onnx.defs.onnx_opset_version())))
     return _inferred(other)

@@ -1,7 +1,8 @@
 """What stands in for operators of ONNX Runtime where types are inferred.
 
 ONNX's inference knows standard operators only. An operator that ONNX Runtime writes into the models it saves, or its
-tools into those that they fuse or quantize, has the type that standard ones in its place would have.
+tools into those that they fuse or quantize, has the type that standard ones in its place would have: those of its
+function (`runtime_functions`), or the few nodes here, where these alone decide the type.
 """
 
 from __future__ import annotations
@@ -9,28 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.frontends.onnx.function_body import Types
 from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.runtime_functions import function_nodes
 
 if TYPE_CHECKING:
     import onnx
 
-Ranks = Callable[[str], int]
-"""The rank of a value by name; KeyError where it is not known."""
-
-StandIn = Callable[["onnx.NodeProto", Ranks], "list[onnx.NodeProto]"]
+StandIn = Callable[["onnx.NodeProto", Types], "list[onnx.NodeProto]"]
 """From a node to standard nodes, the last of which gives the type of output 0; those of other outputs are of nodes that
 write these. Names in between are the same for every node."""
 
 
-def standard_nodes(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto] | None:
+def standard_nodes(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto] | None:
     """Standard nodes whose results have the types of those of `node`, under their names: the node itself where nothing
-    needs to stand in for it, none where its attributes or inputs leave no way, None where a rank is not known."""
+    needs to stand in for it, none where its attributes or inputs leave no way, None where a type is not known that they
+    depend on."""
     domain = domain_of(node.domain)
     stand_in = STAND_INS.get(f"{domain}.{node.op_type}" if domain else node.op_type)
-    if stand_in is None:
-        return [node]
     try:
-        found = stand_in(node, rank)
+        found = function_nodes(node, types)
+        if found is None:
+            if stand_in is None:
+                return [node]
+            found = stand_in(node, types)
     except KeyError:
         return None
     except (IndexError, StopIteration):
@@ -55,7 +58,7 @@ def _copy(source: str, target: str) -> onnx.NodeProto:
 def _as(op_type: str, *inputs: int, attributes: Sequence[str] = ()) -> StandIn:
     """A standard operator on some of the inputs, by number, those left out of the node excepted."""
 
-    def nodes(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+    def nodes(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
         import onnx.helper
 
         names = [node.input[number] for number in inputs if number < len(node.input)]
@@ -70,13 +73,13 @@ def _pool(op_type: str, *attributes: str) -> StandIn:
     """A pool whose channels may be the last dim."""
     plain = _as(op_type, 0, attributes=attributes)
 
-    def nodes(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+    def nodes(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
         import onnx.helper
 
-        made = plain(node, rank)
+        made = plain(node, types)
         if not any(a.name == "channels_last" and a.i for a in node.attribute):
             return made
-        dims = range(rank(node.input[0]))
+        dims = range(len(types(node.input[0]).extents))
         second, last = [0, dims[-1], *dims[1:-1]], [0, *dims[2:], 1]
         made[0].input[:], made[0].output[:] = ["channels_second"], ["pooled"]
         return [
@@ -88,7 +91,7 @@ def _pool(op_type: str, *attributes: str) -> StandIn:
     return nodes
 
 
-def _concatenated(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+def _concatenated(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
     """QLinearConcat: scale and zero point of the result, then each tensor with its own."""
     import onnx.helper
 
@@ -107,7 +110,7 @@ def fused_operand_order(rank: int, transposed: bool, batch: bool) -> tuple[int, 
     return tuple(order)
 
 
-def _fused_matmul(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+def _fused_matmul(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
     import onnx.helper
 
     flags: dict[str, Any] = {a.name: a.i for a in node.attribute}
@@ -115,25 +118,27 @@ def _fused_matmul(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     for number, side in enumerate("AB"):
         if flags.get(f"trans{side}") or flags.get(f"transBatch{side}"):
             perm = fused_operand_order(
-                rank(names[number]), bool(flags.get(f"trans{side}")), bool(flags.get(f"transBatch{side}"))
+                len(types(names[number]).extents),
+                bool(flags.get(f"trans{side}")),
+                bool(flags.get(f"transBatch{side}")),
             )
             nodes.append(onnx.helper.make_node("Transpose", [names[number]], [side], perm=perm))
             names[number] = side
     return [*nodes, onnx.helper.make_node("MatMul", names, ["result"])]
 
 
-def _quantized_gemm(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+def _quantized_gemm(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
     """QGemm: a and b have a scale and a zero point each; without a scale for the result it is in single precision."""
     import onnx
     import onnx.helper
 
-    (product,) = _as("Gemm", 0, 3, attributes=("transA", "transB"))(node, rank)
+    (product,) = _as("Gemm", 0, 3, attributes=("transA", "transB"))(node, types)
     if len(node.input) > 7 and node.input[7]:
         return [product]
     return [product, onnx.helper.make_node("Cast", ["result"], ["real"], to=onnx.TensorProto.FLOAT)]
 
 
-def _product_with_bits(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+def _product_with_bits(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
     """MatMulNBits: as many columns as an attribute says."""
     return _of_columns(node, next(a.i for a in node.attribute if a.name == "N"))
 
@@ -159,7 +164,7 @@ def _integers(name: str, numbers: Sequence[int]) -> onnx.NodeProto:
     return onnx.helper.make_node("Constant", [], [name], value=tensor)
 
 
-def _attention(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+def _attention(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
     """Attention: as many columns as there are of the values, which are a third of those of the weights."""
     import onnx.helper
 
@@ -177,7 +182,26 @@ def _attention(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     ]
 
 
-def _embedded(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+def _like(number: int) -> StandIn:
+    """The shape of input 0, the element type of another input; bytes where that is left out."""
+
+    def nodes(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
+        import onnx
+        import onnx.helper
+
+        if len(node.input) <= number or not node.input[number]:
+            return [onnx.helper.make_node("Cast", [node.input[0]], ["result"], to=onnx.TensorProto.UINT8)]
+        return [
+            _integers("one dim", [-1]),
+            onnx.helper.make_node("Reshape", [node.input[number], "one dim"], ["elements"]),
+            onnx.helper.make_node("Cast", [node.input[0]], ["indices"], to=onnx.TensorProto.INT64),
+            onnx.helper.make_node("Gather", ["elements", "indices"], ["result"]),
+        ]
+
+    return nodes
+
+
+def _embedded(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
     """EmbedLayerNormalization: a row per word, a count per sentence, and a row per word."""
     import onnx
     import onnx.helper
@@ -200,13 +224,17 @@ _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads"
 
 STAND_INS: dict[str, StandIn] = {
     "GlobalLpPool": _as("GlobalAveragePool", 0),  # whose inference ONNX lacks
+    "SimplifiedLayerNormalization": _as("Identity", 0),
     "com.microsoft.Attention": _attention,
+    "com.microsoft.DequantizeLinear": _like(1),
     "com.microsoft.EmbedLayerNormalization": _embedded,
     "com.microsoft.MatMulNBits": _product_with_bits,
     "com.microsoft.FusedConv": _as("Conv", 0, 1, attributes=_WINDOW),
     "com.microsoft.FusedGemm": _as("Gemm", 0, 1, attributes=("transA", "transB")),
     "com.microsoft.FusedMatMul": _fused_matmul,
     "com.microsoft.QGemm": _quantized_gemm,
+    "com.microsoft.QuantizeLinear": _like(2),
+    "com.microsoft.TransposeMatMul": _fused_matmul,
     "com.microsoft.QLinearAveragePool": _pool("AveragePool", *_WINDOW),
     "com.microsoft.QLinearConcat": _concatenated,
     "com.microsoft.QLinearGlobalAveragePool": _pool("GlobalAveragePool"),
@@ -220,3 +248,6 @@ STAND_INS: dict[str, StandIn] = {
     },
 }  # fmt: skip
 """By domain and operator, for what ONNX Runtime writes at optimization level extended and its quantizer."""
+
+UNTYPED = frozenset(name for name in STAND_INS if "." not in name)
+"""Those of the default domain: of some ONNX lacks the inference, others are ONNX Runtime's own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import layout_ir as li
 from tests.backends.onednn.rewrites.test_node_decomposition import opaque_nodes
 from tests.backends.onednn.small_programs import needs_library, numbers
+from tests.frontends.onnx.runtime_nodes import NODES
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -116,3 +118,41 @@ def test_negative_an_operator_without_a_function_stays_opaque():
 def test_negative_random_numbers_stay_opaque():
     made = model("Bernoulli", {"a": numbers((3, 9))}, {}, opset=17)
     assert opaque_nodes(made) == ["Bernoulli"]
+
+
+_OFTEN = (
+    "attention, past and mask", "heads, bias and lengths", "heads, no later keys", "groups, turned", "groups, sinks",
+    "rotary, by twos", "dynamic product, columns", "convolution, channels last", "rows of 4 bits, zero points",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in _OFTEN else pytest.param(name, marks=pytest.mark.deep) for name in NODES]
+)
+def test_operators_of_onnx_runtime(name: str):
+    node = NODES[name]
+    made, inputs = node.model(), node.feeds()
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, inputs)
+    for value, array in zip(made.graph.output, wanted, strict=True):
+        element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, element, array.shape))
+    executable = li.compile(made, checked=True)
+    # How many keys there are in all is a number that comes with the call.
+    assert executable.fallbacks == ({"nn.opaque": 1} if name == "groups" else {})
+    for ours, theirs in zip(executable(inputs), wanted, strict=True):
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        largest = np.abs(theirs.astype(float)).max(initial=0)
+        np.testing.assert_allclose(ours.astype(float), theirs.astype(float), rtol=0, atol=1e-5 * largest)
+
+
+def test_negative_a_use_without_a_function_stays_opaque():
+    node = NODES["rotary"]
+    other = replace(node, attributes={"num_heads": 4, "scale": 0.5}).model()
+    other.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("o0", 1, node.inputs[0].shape))
+    executable = li.compile(other)
+    assert executable.fallbacks == {"nn.opaque": 1}
+    with pytest.raises(
+        li.LayoutError, match=r"com\.microsoft::RotaryEmbedding with these inputs and attributes"
+    ):
+        executable(node.feeds())

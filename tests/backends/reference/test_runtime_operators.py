@@ -1,0 +1,49 @@
+"""Operators of ONNX Runtime in the reference, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from layout_ir.backends.reference.node_evaluation import NodeEvaluation
+from layout_ir.errors import LayoutError
+from tests.frontends.onnx.onnxruntime_oracle import session_results
+from tests.frontends.onnx.runtime_nodes import NODES, RuntimeNode, floats, group_query
+
+
+def _evaluated(node: RuntimeNode) -> list[Any]:
+    nodes: list[onnx.NodeProto] = list(node.model().graph.node)
+    evaluation = NodeEvaluation(nodes, {"": 17, "com.microsoft": 1})
+    return list(evaluation({**node.arrays(constant=True), **node.feeds()}))
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_results_are_those_of_onnx_runtime(name: str):
+    node = NODES[name]
+    for found, wanted in zip(_evaluated(node), session_results(node.model(), node.feeds()), strict=True):
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        largest = np.abs(wanted.astype(float)).max(initial=0)
+        tolerance = 1e-5 * largest if wanted.dtype == np.float32 else 0
+        np.testing.assert_allclose(found.astype(float), wanted.astype(float), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("lengths", [(7, 3), (4, 7)])
+@pytest.mark.parametrize("room", [6, 12])
+def test_sentences_of_several_lengths(lengths: tuple[int, int], room: int):
+    node = group_query(floats(16, 8), floats(16, 8), lengths=lengths, room=room, do_rotary=1)
+    (result, keys, values), wanted = _evaluated(node), session_results(node.model(), node.feeds())
+    np.testing.assert_allclose(result, wanted[0], atol=1e-5)
+    for number, count in enumerate(lengths):  # what lies behind is not defined
+        for ours, theirs in ((keys, wanted[1]), (values, wanted[2])):
+            np.testing.assert_allclose(ours[number, :, :count], theirs[number, :, :count], atol=1e-5)
+
+
+def test_negative_a_use_without_a_function_is_refused():
+    node = group_query(kv_num_heads=3)
+    with pytest.raises(
+        LayoutError, match=r"com\.microsoft::GroupQueryAttention with these inputs and attributes"
+    ):
+        _evaluated(node)

@@ -1,0 +1,236 @@
+"""Nodes of operators of ONNX Runtime, each with inputs that its kernels for CPUs take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+from numpy.typing import NDArray
+
+BATCH, STEPS, HEADS, SIZE = 2, 5, 4, 8
+WIDTH = HEADS * SIZE
+
+_random = np.random.default_rng(1)
+
+
+def floats(*shape: int) -> NDArray[Any]:
+    """Numbers of which most lie between -2 and 2."""
+    return _random.standard_normal(shape).astype(np.float32)
+
+
+def levels(*shape: int, dtype: type = np.uint8) -> NDArray[Any]:
+    """Integers so small that no sum of two products saturates where a CPU lacks VNNI."""
+    least = 0 if dtype is np.uint8 else -60
+    return _random.integers(least, 60, shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class RuntimeNode:
+    """A node in a model of its own."""
+
+    op_type: str
+    inputs: Sequence[Any]
+    """Arrays, numbers; None for one that is left out."""
+    constants: Collection[int] = ()
+    """Which of the inputs are constants of the model."""
+    results: int = 1
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    domain: str = "com.microsoft"
+
+    def model(self) -> onnx.ModelProto:
+        """The model, whose inputs are named "i0", "i1", ... and whose outputs "o0", ..., without types."""
+        graph = onnx.GraphProto(name="node")
+        for name, array in self.arrays(constant=True).items():
+            graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        for name, array in self.feeds().items():
+            element = oh.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(oh.make_tensor_value_info(name, element, array.shape))
+        names = ["" if given is None else f"i{number}" for number, given in enumerate(self.inputs)]
+        outputs = [f"o{number}" for number in range(self.results)]
+        graph.node.append(
+            oh.make_node(self.op_type, names, outputs, "node", domain=self.domain, **self.attributes)
+        )
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+        opsets = [oh.make_opsetid("", 17), oh.make_opsetid("com.microsoft", 1)]
+        return oh.make_model(graph, opset_imports=opsets, ir_version=8)
+
+    def arrays(self, *, constant: bool) -> dict[str, NDArray[Any]]:
+        """The constants, or the inputs that are none, by name."""
+        return {
+            f"i{number}": np.asarray(given)
+            for number, given in enumerate(self.inputs)
+            if given is not None and (number in self.constants) == constant
+        }
+
+    def feeds(self) -> dict[str, NDArray[Any]]:
+        """The inputs by name."""
+        return self.arrays(constant=False)
+
+
+def _scale(value: float) -> NDArray[Any]:
+    return np.array(value, np.float32)
+
+
+def _multi_head(*more: Any, keys: Any = STEPS, results: int = 1, **attributes: Any) -> RuntimeNode:
+    given = [floats(BATCH, STEPS, WIDTH), floats(BATCH, keys, WIDTH), floats(BATCH, keys, WIDTH), *more]
+    constants = (3,) if more and more[0] is not None else ()
+    return RuntimeNode("MultiHeadAttention", given, constants, results, {"num_heads": HEADS, **attributes})
+
+
+def group_query(
+    *more: Any,
+    steps: int = 1,
+    past: int | None = 6,
+    room: int | None = None,
+    lengths: Sequence[int] | None = None,
+    batch: int = BATCH,
+    size: int = 16,
+    packed: bool = False,
+    constants: Collection[int] = (6, 7, 8),
+    **attributes: Any,
+) -> RuntimeNode:
+    """A GroupQueryAttention of four heads that share two of keys and values; `more` are inputs from 7 on.
+
+    `past` is the number of keys that are known, `room` what the caches have place for, `lengths` the number of keys of
+    each sentence with the new ones.
+    """
+    total = (past or 0) + steps
+    caches = [None, None] if past is None else [floats(batch, 2, room or past, size) for _ in range(2)]
+    projections = [floats(batch, steps, heads * size) for heads in (4, 2, 2)]
+    if packed:
+        projections = [np.concatenate(projections, axis=2), None, None]
+    counts = np.array(lengths or [total] * batch, np.int32) - 1
+    given = [*projections, *caches, counts, np.array(total, np.int32), *more]
+    settings = {"num_heads": 4, "kv_num_heads": 2, **attributes}
+    return RuntimeNode("GroupQueryAttention", given, constants, 3, settings)
+
+
+def _angles(pairs: int = 8) -> tuple[NDArray[Any], NDArray[Any]]:
+    return floats(16, pairs), floats(16, pairs)
+
+
+def _attention(
+    *more: Any, sizes: Sequence[int] = (WIDTH,) * 3, results: int = 1, **attributes: Any
+) -> RuntimeNode:
+    given = [floats(BATCH, STEPS, WIDTH), floats(WIDTH, sum(sizes)), floats(sum(sizes)), *more]
+    return RuntimeNode("Attention", given, (1, 2), results, {"num_heads": HEADS, **attributes})
+
+
+def _rotary(x: NDArray[Any], places: Any, pairs: int = SIZE // 2, **attributes: Any) -> RuntimeNode:
+    return RuntimeNode(
+        "RotaryEmbedding", [x, np.array(places, np.int64), *_angles(pairs)], (2, 3), 1, attributes
+    )
+
+
+_EVERY = [[*range(STEPS)]] * BATCH
+_MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], np.int32)
+_PAST = floats(2, BATCH, HEADS, 3, SIZE)
+_CONVOLUTION = (
+    _scale(0.02),
+    np.uint8(3),
+    levels(6, 8, 3, 3, dtype=np.int8),
+    _scale(0.01),
+    np.int8(0),
+    _scale(0.23),
+)
+_WINDOW = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+
+NODES = {
+    "attention": _attention(),
+    "attention, lengths": _attention(np.array([5, 3], np.int32)),
+    "attention, mask of queries": _attention(_random.integers(0, 2, (BATCH, STEPS, STEPS)).astype(np.int32)),
+    "attention, addend": _attention(None, None, floats(1, HEADS, STEPS, STEPS), scale=0.2),
+    "attention, sizes": _attention(sizes=(16, 16, 24), qkv_hidden_sizes=[16, 16, 24]),
+    "attention, past": _attention(None, _PAST, results=2, unidirectional=1),
+    "attention, past and mask": _attention(np.ones((BATCH, STEPS + 3), np.int32), _PAST, results=2),
+    "quantized attention": RuntimeNode(
+        "QAttention",
+        [levels(BATCH, STEPS, WIDTH), levels(WIDTH, 3 * WIDTH, dtype=np.int8), floats(3 * WIDTH), _scale(0.01),
+         _scale(0.02), np.array([5, 3], np.int32), np.uint8(20), np.int8(1)],
+        (1, 2, 3, 4, 6, 7), 1, {"num_heads": HEADS, "unidirectional": 1},
+    ),
+    "heads": _multi_head(),
+    "heads, bias and lengths": _multi_head(floats(3 * WIDTH), np.array([7, 4], np.int32), keys=7),
+    "heads, addend": _multi_head(None, None, floats(1, HEADS, STEPS, 7), keys=7, scale=0.3),
+    "heads, mask": _multi_head(None, _MASK, mask_filter_value=-50.0),
+    "heads, past": _multi_head(None, None, None, *_PAST, results=3),
+    "heads, no later keys": _multi_head(None, None, None, *_PAST, results=3, unidirectional=1),
+    "heads of a cache": RuntimeNode(
+        "MultiHeadAttention",
+        [floats(BATCH, STEPS, WIDTH), *(floats(BATCH, HEADS, 6, SIZE) for _ in range(2))],
+        attributes={"num_heads": HEADS},
+    ),
+    "groups": group_query(constants=()),
+    "groups, first": group_query(steps=STEPS, past=0),
+    "groups, no cache": group_query(steps=STEPS, past=None),
+    "groups, packed": group_query(*_angles(), steps=STEPS, past=0, packed=True, do_rotary=1),
+    "groups, turned": group_query(*_angles(), do_rotary=1),
+    "groups, turned by twos": group_query(*_angles(), do_rotary=1, rotary_interleaved=1),
+    "groups, turned in part": group_query(*_angles(), size=32, do_rotary=1),
+    "groups, several steps": group_query(*_angles(), steps=3, batch=1, do_rotary=1),
+    "groups, places": group_query(*_angles(), np.array([[6, 7, 8]]), steps=3, batch=1, do_rotary=1),
+    "groups, window": group_query(steps=3, batch=1, local_window_size=4, scale=0.3),
+    "groups, addend": group_query(None, None, None, floats(1, 1, 3, 9), steps=3, batch=1),
+    "groups, bounded": group_query(steps=STEPS, past=0, softcap=0.5),
+    "groups, smooth": group_query(steps=3, batch=1, smooth_softmax=1),
+    "groups, sinks": group_query(None, None, None, None, floats(4), steps=3, batch=1, constants=(6, 11)),
+    "rotary": _rotary(floats(BATCH, STEPS, WIDTH), _EVERY, num_heads=HEADS),
+    "rotary, from a place": _rotary(floats(BATCH, STEPS, WIDTH), [3]),
+    "rotary, by heads": _rotary(floats(BATCH, HEADS, STEPS, SIZE), _EVERY),
+    "rotary, by twos": _rotary(floats(BATCH, STEPS, WIDTH), _EVERY, interleaved=1),
+    "rotary, in part": _rotary(floats(BATCH, STEPS, WIDTH), _EVERY, 2, num_heads=HEADS, rotary_embedding_dim=4),
+    "dynamic product": RuntimeNode(
+        "DynamicQuantizeMatMul",
+        [floats(BATCH, STEPS, 32), levels(32, 16, dtype=np.int8), _scale(0.02), np.int8(3), floats(16)],
+        (1, 2, 3, 4),
+    ),
+    "dynamic product, columns": RuntimeNode(
+        "DynamicQuantizeMatMul",
+        [floats(BATCH, STEPS, 32), levels(32, 16, dtype=np.int8), np.abs(floats(16)), np.zeros(16, np.int8)],
+        (1, 2, 3),
+    ),
+    "product to float": RuntimeNode(
+        "MatMulIntegerToFloat",
+        [levels(STEPS, 32), levels(32, 16, dtype=np.int8), _scale(0.02), _scale(0.03), np.uint8(9), np.int8(3)],
+        (1, 2, 3, 4, 5),
+    ),
+    "convolution": RuntimeNode(
+        "QLinearConv", [levels(1, 8, 7, 7), *_CONVOLUTION, np.uint8(120)], range(1, 8), 1, _WINDOW
+    ),
+    "convolution, channels last": RuntimeNode(
+        "QLinearConv", [levels(1, 7, 7, 8), *_CONVOLUTION, np.uint8(120)], range(1, 8), 1,
+        {**_WINDOW, "channels_last": 1},
+    ),
+    "pool, channels last": RuntimeNode("NhwcMaxPool", [levels(1, 7, 7, 8)], (), 1, {**_WINDOW, "strides": [2, 2]}),
+    "choice": RuntimeNode(
+        "QLinearWhere",
+        [floats(2, 4) > 0, levels(2, 4), _scale(0.02), np.uint8(3), levels(4), _scale(0.03), np.uint8(5), _scale(0.05),
+         np.uint8(2)],
+        (2, 3, 5, 6, 7, 8),
+    ),
+    "rows of 4 bits": RuntimeNode(
+        "GatherBlockQuantized",
+        [levels(10, 32), np.array([[1, 3], [2, 9]]), floats(10, 2)], (0, 2), 1,
+        {"block_size": 32, "bits": 4, "gather_axis": 0, "quantize_axis": 1},
+    ),
+    "rows of 4 bits, zero points": RuntimeNode(
+        "GatherBlockQuantized",
+        [levels(10, 32), np.array([1, 3]), floats(10, 2), levels(10, 1)], (0, 2, 3), 1,
+        {"block_size": 32, "bits": 4, "gather_axis": 0, "quantize_axis": -1},
+    ),
+    "rows of bytes": RuntimeNode(
+        "GatherBlockQuantized",
+        [levels(10, 32), np.array([1, 3]), floats(10, 2)], (0, 2), 1,
+        {"block_size": 16, "bits": 8, "gather_axis": 0, "quantize_axis": 1},
+    ),
+    "one more dim": RuntimeNode("ExpandDims", [floats(4, 4), np.int32(1)], (1,)),
+    "slices": RuntimeNode("GatherND", [floats(3, 4), np.array([[0, 1], [2, 3]])]),
+    "pads": RuntimeNode("Pad", [floats(3, 3), np.array([1, 0, 0, 2]), _scale(2)], (1, 2)),
+    "range": RuntimeNode("Range", [_scale(0), _scale(5), _scale(1)], (0, 1, 2)),
+    "triangle": RuntimeNode("Trilu", [floats(4, 4)], (), 1, {"upper": 0}),
+}  # fmt: skip
+"""By what is special of them."""

@@ -1,0 +1,97 @@
+"""Operators of ONNX Runtime as functions of standard ones: their types are those of the results in ONNX Runtime."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+from layout_ir.frontends.onnx.function_body import TensorType
+from layout_ir.frontends.onnx.runtime_functions import FUNCTIONS, function_nodes, written_out
+from layout_ir.frontends.onnx.shape_inference import infer_shapes
+from tests.frontends.onnx.onnxruntime_oracle import session_results
+from tests.frontends.onnx.runtime_nodes import NODES, WIDTH, RuntimeNode, floats, group_query
+
+
+def _types(node: RuntimeNode) -> dict[str, TensorType]:
+    arrays = {**node.arrays(constant=True), **node.feeds()}
+    return {
+        name: TensorType(oh.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in arrays.items()
+    }
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_types_are_those_of_the_results(name: str):
+    node = NODES[name]
+    found = written_out(node.model())
+    assert found is not None and {each.domain for each in found.graph.node} == {""}
+    onnx.checker.check_model(_with_any_types(found))  # pyright: ignore[reportUnknownMemberType]
+    values = infer_shapes(found, strict=True).graph.output
+    for value, wanted in zip(values, session_results(node.model(), node.feeds()), strict=True):
+        tensor = value.type.tensor_type
+        extents = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+        assert tensor.elem_type == oh.np_dtype_to_tensor_dtype(wanted.dtype)
+        # How many keys there are may be known at run time only.
+        assert len(extents) == wanted.ndim
+        assert all(known in (None, extent) for known, extent in zip(extents, wanted.shape, strict=True))
+        assert None not in extents or (node.op_type == "GroupQueryAttention" and 6 not in node.constants)
+
+
+def _with_any_types(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The checker asks for types of outputs, but does not compare them."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for value in result.graph.output:
+        value.type.CopyFrom(oh.make_tensor_type_proto(onnx.TensorProto.FLOAT, ()))
+    return result
+
+
+def test_every_function_has_a_node_in_the_table():
+    assert {f"{node.domain}.{node.op_type}" for node in NODES.values()} == FUNCTIONS.keys()
+
+
+def _heads(**attributes: Any) -> RuntimeNode:
+    return RuntimeNode("MultiHeadAttention", [floats(2, 5, WIDTH)] * 3, attributes=attributes)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        _heads(),
+        _heads(num_heads="four"),
+        _heads(num_heads=0),
+        _heads(num_heads=2 * WIDTH),
+        RuntimeNode("MultiHeadAttention", [floats(2, 5, 4, 3, 8)], attributes={"num_heads": 4}),
+        RuntimeNode("MultiHeadAttention", [floats(5, WIDTH)] * 3, attributes={"num_heads": 4}),
+        RuntimeNode("Attention", [floats(2, 5, 8)], attributes={"num_heads": 4}),
+        replace(NODES["attention"], attributes={"num_heads": 4, "do_rotary": 1}),
+        replace(
+            NODES["attention, lengths"],
+            inputs=[*NODES["attention, lengths"].inputs[:3], np.ones(8, np.int32)],
+        ),
+        group_query(k_quant_type="PER_TENSOR"),
+        group_query(kv_num_heads=3),
+        replace(NODES["rotary"], attributes={"scale": 0.5}),
+        replace(NODES["rows of bytes"], attributes={"block_size": 0, "bits": 8}),
+        replace(NODES["rows of bytes"], attributes={"block_size": 16, "bits": 2}),
+        RuntimeNode("Thing", [floats(2)]),
+        RuntimeNode("Attention", [floats(2)], domain="my"),
+    ],
+)
+def test_negative_other_uses_have_no_function(node: RuntimeNode):
+    (proto,) = node.model().graph.node
+    assert function_nodes(proto, _types(node).__getitem__) is None
+
+
+def test_negative_what_depends_on_unknown_types_says_so():
+    node = NODES["rotary, by heads"]
+    (proto,) = node.model().graph.node
+    known = _types(node)
+    del known["i0"]
+    with pytest.raises(KeyError):
+        function_nodes(proto, known.__getitem__)
