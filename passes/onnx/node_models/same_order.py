@@ -98,6 +98,14 @@ def axes_list(since: int, number: int) -> Adjust:
     return adjust
 
 
+def axes_attribute(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """MeanVarianceNormalization: all dims but the second where it does not say."""
+    places, axes = inverse(order), writer.node.ints("axes")
+    if axes is None:
+        axes = (0, 2, 3)
+    set_attribute(proto, "axes", [places[a % len(order)] for a in axes])
+
+
 def known_axes(node: Node, since: int, number: int) -> tuple[int, ...] | None:
     """The axes of a node, an attribute before opset `since`; () where left out, None where not known."""
     if node.opset < since or "axes" in node.attributes:
@@ -116,7 +124,7 @@ def keeps_dims(since: int) -> Admits:
 
 
 def axis_as_input(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
-    """CumSum: input 1 is the axis."""
+    """CumProd, CumSum: input 1 is the axis."""
     (known,) = writer.node.known_ints(1) or (0,)
     set_input(proto, 1, writer.out.ints([inverse(order)[known % len(order)]], ()))
 
@@ -488,7 +496,9 @@ SAME_ORDER: dict[str, NodeModel] = {
     "CastLike": SameOrder(),
     "Concat": SameOrder(axis(0), ins=0),
     "Compress": SameOrder(axis(0), lambda node, order: "axis" in node.attributes),
-    "CumSum": SameOrder(axis_as_input, lambda node, order: node.known_ints(1) is not None),
+    **dict.fromkeys(
+        ("CumProd", "CumSum"), SameOrder(axis_as_input, lambda node, order: node.known_ints(1) is not None)
+    ),
     "DequantizeLinear": SameOrder(quantized_adjust, quantized_admits),
     "Dropout": WithScalars(),
     "DynamicQuantizeLinear": WithScalars(),
@@ -501,6 +511,7 @@ SAME_ORDER: dict[str, NodeModel] = {
     "InstanceNormalization": SameOrder(admits=batch_and_channels_first),
     "LRN": SameOrder(admits=channels_second),
     "LpNormalization": SameOrder(axis(-1)),
+    "MeanVarianceNormalization": SameOrder(axes_attribute),
     "Pad": SameOrder(pad_adjust, pad_admits),
     "QuantizeLinear": SameOrder(quantized_adjust, quantized_admits),
     "Resize": SameOrder(resize_adjust, resize_admits),

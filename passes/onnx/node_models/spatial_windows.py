@@ -40,9 +40,7 @@ class Windows:
             return
         if len(node.outputs) > 1 and any(node.outputs[1:]):
             return  # indices of a MaxPool count elements in memory
-        if node.int("channels_last", 0) or any(
-            len(node.ints(a) or shape[2:]) != len(shape) - 2 for a in _PER_DIM
-        ):
+        if any(len(node.ints(a) or shape[2:]) != len(shape) - 2 for a in _PER_DIM):
             return
         for order in distinct([*(ins[k] for k in involved), outs[0]]):
             if batch_and_channels_first(node, order):
@@ -69,5 +67,4 @@ WINDOWS: dict[str, NodeModel] = {
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose"), Windows(1)),
     "QLinearConv": Windows(3),
     "com.microsoft.FusedConv": Windows(1),
-    "com.microsoft.QLinearAveragePool": Windows(),
 }

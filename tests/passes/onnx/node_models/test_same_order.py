@@ -210,3 +210,16 @@ def test_negative_what_works_along_any_axis_is_not_kept_on_one():
     assert check_optimized(_between_transposes("Softmax", axis=1)).after.count == 1
     # Up to opset 12, it is along all dims from an axis on, which stay the innermost.
     assert check_optimized(_between_transposes("Softmax", opset=12, axis=1)).after.count == 1
+
+
+@pytest.mark.parametrize(
+    "axes", [[0, 2, 3], [1, -1]]
+)  # the checker of onnx 1.23 fails where they are left out
+def test_a_normalization_of_mean_and_variance(axes: list[int]):
+    nodes = [
+        transpose("x", "a", 0, 3, 1, 2),
+        oh.make_node("MeanVarianceNormalization", ["a"], ["b"], axes=axes),
+        transpose("b", "y", 0, 2, 3, 1),
+    ]
+    model = model_of(nodes, [value("x", 2, 5, 4, 3)], [value("y", 2, 5, 4, 3)])
+    assert check_optimized(model).after.count == 0

@@ -1,0 +1,113 @@
+"""Operators on integers of ONNX Runtime's quantizer: Transposes go through them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
+
+UINT8 = onnx.TensorProto.UINT8
+PARAMETERS = {"s": np.float32(0.1), "z": np.uint8(3), "t": np.float32(0.2), "p": np.uint8(7)}
+
+
+def _between(
+    nodes: list[onnx.NodeProto], inputs: list[tuple[int, ...]], result: tuple[int, ...]
+) -> onnx.ModelProto:
+    """A model of these nodes on "x", "v" (bytes of these shapes, read with the channels last) to "y"."""
+    names = "xv"[: len(inputs)]
+    before = [oh.make_node("QuantizeLinear", [f"{name}f", "s", "z"], [name]) for name in names]
+    given = [value(f"{name}f", *shape) for name, shape in zip(names, inputs, strict=True)]
+    after = oh.make_node("DequantizeLinear", ["y", "t", "p"], ["out"])
+    return model_of(
+        [*before, *nodes, after], given, [value("out", *result)],
+        [initializer(name, array) for name, array in PARAMETERS.items()],
+    )  # fmt: skip
+
+
+def _of_runtime(op_type: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
+    return oh.make_node(op_type, inputs.split(), [output], domain="com.microsoft", **attributes)
+
+
+def test_a_concat():
+    nodes = [
+        transpose("x", "a", 0, 3, 1, 2),
+        transpose("v", "b", 0, 3, 1, 2),
+        _of_runtime("QLinearConcat", "t p a s z b s z", "c", axis=1),
+        transpose("c", "y", 0, 2, 3, 1),
+    ]
+    result = check_optimized(_between(nodes, [(2, 5, 4, 3), (2, 5, 4, 6)], (2, 5, 4, 9)))
+    assert "Transpose" not in op_types(result.model)
+    (concat,) = (node for node in result.model.graph.node if node.op_type == "QLinearConcat")
+    assert oh.get_node_attr_value(concat, "axis") == 3
+
+
+def test_negative_a_concat_of_several_orders_keeps_a_transpose():
+    nodes = [
+        transpose("x", "a", 0, 3, 1, 2),
+        _of_runtime("QLinearConcat", "t p a s z v s z", "y", axis=1),
+    ]
+    result = check_optimized(_between(nodes, [(2, 5, 4, 3), (2, 6, 5, 4)], (2, 9, 5, 4)))
+    assert op_types(result.model).count("Transpose") == 1
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (0, 2, 1, 3), (0, 3, 2, 1)])
+def test_pools(order: tuple[int, ...], last: int):
+    back = tuple(int(place) for place in np.argsort(order))
+    shape = np.array((2, 7, 6, 5))[list(order)]
+    channels = shape[-1] if last else shape[1]
+    window = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "channels_last": last}
+    space = list(shape[1:3] if last else shape[2:])
+    pooled = [(space[0] - 1) // 2 + 1, space[1]]
+    result = [2, *pooled, channels] if last else [2, channels, *pooled]
+    result = tuple(int(result[place]) for place in back)
+    nodes = [
+        transpose("x", "a", *order),
+        _of_runtime("QLinearAveragePool", "a s z t p", "b", **window),
+        transpose("b", "y", *back),
+    ]
+    found = check_optimized(_between(nodes, [(2, 7, 6, 5)], result))
+    # They vanish where the channels come to lie second or last.
+    assert found.after.count == (0 if order[-1 if last else 1] in (1, 3) else 2)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_global_pools(last: int):
+    order, back = ((0, 3, 1, 2), (0, 2, 3, 1)) if not last else ((0, 2, 3, 1), (0, 3, 1, 2))
+    shape, result = ((2, 7, 6, 5), (2, 1, 1, 5)) if not last else ((2, 5, 7, 6), (2, 5, 1, 1))
+    nodes = [
+        transpose("x", "a", *order),
+        _of_runtime("QLinearGlobalAveragePool", "a s z t p", "b", channels_last=last),
+        transpose("b", "y", *back),
+    ]
+    found = check_optimized(_between(nodes, [shape], result))
+    assert found.after.count == 0
+    (pool,) = (node for node in found.model.graph.node if node.op_type == "QLinearGlobalAveragePool")
+    assert oh.get_node_attr_value(pool, "channels_last") == 1 - last
+
+
+def test_a_softmax_and_a_choice():
+    choice = np.arange(2 * 3 * 5).reshape(2, 3, 5) % 2 > 0
+    nodes = [
+        transpose("x", "a", 0, 2, 1),
+        _of_runtime("QLinearSoftmax", "a s z t p", "b", axis=2, opset=13),
+        _of_runtime("QLinearWhere", "c b t p a s z t p", "d"),
+        transpose("d", "y", 0, 2, 1),
+    ]
+    model = _between(nodes, [(2, 5, 3)], (2, 5, 3))
+    model.graph.initializer.append(initializer("c", choice))
+    assert "Transpose" not in op_types(check_optimized(model).model)
+
+
+def test_negative_a_softmax_of_before_opset_13_works_along_all_dims_behind_its_axis():
+    nodes = [
+        transpose("x", "a", 0, 2, 1),
+        _of_runtime("QLinearSoftmax", "a s z t p", "b", axis=1, opset=12),
+        transpose("b", "y", 0, 2, 1),
+    ]
+    assert check_optimized(_between(nodes, [(2, 5, 3)], (2, 5, 3))).after.count == 2
