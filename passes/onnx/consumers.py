@@ -20,6 +20,7 @@ from layout_ir.passes.onnx.model_graph import Graph, Node, is_transpose
 from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import RUNTIME_NODE, NodeModel
 from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, IntegerMatMul, MatMul
+from layout_ir.passes.onnx.node_models.quantized_operators import RUNTIME_WINDOWS
 from layout_ir.passes.onnx.node_models.same_order import SOFTMAXES, Softmax
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
@@ -160,6 +161,7 @@ _RUNTIME = {
     "MatMulInteger": IntegerMatMul(packs_constants=True),
     "Gemm": Gemm(packs_constants=True),
     **dict.fromkeys(SOFTMAXES, Softmax(part=1)),
+    **RUNTIME_WINDOWS,
 }
 
 CONSUMERS = {

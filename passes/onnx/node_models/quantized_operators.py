@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
@@ -14,7 +15,13 @@ from layout_ir.passes.onnx.node_models.node_option import (
     distinct,
     option_of,
 )
-from layout_ir.passes.onnx.node_models.same_order import Elementwise, SameOrder, axis
+from layout_ir.passes.onnx.node_models.same_order import (
+    Elementwise,
+    SameOrder,
+    axis,
+    batch_and_channels_first,
+)
+from layout_ir.passes.onnx.node_models.spatial_windows import WINDOWS
 from layout_ir.passes.onnx.orders import Order
 
 if TYPE_CHECKING:
@@ -40,42 +47,84 @@ class QuantizedConcat:
         return proto
 
 
-class QuantizedPool:
-    """Pools whose channels are the second dim or the last, as an attribute says, with the others in any order."""
+@dataclass(frozen=True)
+class Named:
+    """An operator that has its channels second, or last."""
+
+    op_type: str
+    domain: str = ""
+    says: bool = False
+    """Whether it says in an attribute `channels_last` where they are."""
+
+
+class QuantizedWindows:
+    """Windows over tensors of bytes, for which there are kernels with the channels second and with the channels last;
+    the spatial dims in any order. Weights, where there are any, are those of a convolution."""
+
+    def __init__(self, second: Named, last: Named, weights: int | None = None):
+        self.second, self.last, self.weights = second, last, weights
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
-        """One option per such order."""
+        """One option per such order that a tensor has."""
         shape, result = node.shape(0), node.result_shape()
         if shape is None or result is None or len(shape) != len(result) or len(shape) < 3:
             return
-        space = len(shape) - 2
-        if any(
-            len(node.ints(name) or shape[2:]) != space for name in ("dilations", "kernel_shape", "strides")
-        ):
+        if self.weights is not None and len(node.shape(self.weights) or ()) != len(shape):
             return
-        channels = _channels(node, len(shape))
-        for order in distinct([ins[0], outs[0]]):
+        if node.graph.element_type(node.inputs[0]) not in _BYTES or any(node.outputs[1:]):
+            return
+        if any(len(node.ints(name) or shape[2:]) != len(shape) - 2 for name in _PER_DIM):
+            return
+        channels = self._channels(node, len(shape))
+        orders = [ins[0], outs[0]]
+        if self.weights is not None:
+            orders.append(
+                [self._outer(order, channels) for order in ins[self.weights] if order[:2] == (0, 1)]
+            )
+        for order in distinct(orders):
             if order[0] == 0 and channels in (order[1], order[-1]):
-                yield option_of(node, {0: order}, {0: order})
+                mine = {0: order}
+                if self.weights is not None:
+                    mine[self.weights] = (0, 1, *(2 + place for place in _space(order, channels)))
+                yield option_of(node, mine, {0: order})
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
-        """The node that says where the channels are, with a list entry per spatial dim in the new order."""
+        """The operator for this place of the channels, with a list entry per spatial dim in the new order."""
         proto, order = writer.copy(), option.ins[0]
-        channels = _channels(node, len(order))
-        if (is_last := order[1] != channels) != bool(node.int("channels_last", 0)):
+        channels = self._channels(node, len(order))
+        is_last = order[1] != channels
+        made = self.last if is_last else self.second
+        proto.op_type, proto.domain = made.op_type, made.domain
+        if made.says and (is_last or self._is_last(node)):
             set_attribute(proto, "channels_last", int(is_last))
-        before = [dim for dim in range(len(order)) if dim not in (0, channels)]
-        space = [before.index(dim) for dim in order if dim not in (0, channels)]
-        for name in ("dilations", "kernel_shape", "strides"):
+        space = _space(order, channels)
+        for name in _PER_DIM:
             if values := node.ints(name):
                 set_attribute(proto, name, [values[d] for d in space])
         if pads := node.ints("pads"):
             set_attribute(proto, "pads", [pads[d + side] for side in (0, len(space)) for d in space])
         return proto
 
+    def _is_last(self, node: Node) -> bool:
+        if self.last.says:
+            return bool(node.int("channels_last", 0))
+        return (node.op_type, node.domain) == (self.last.op_type, self.last.domain)
 
-def _channels(node: Node, rank: int) -> int:
-    return rank - 1 if node.int("channels_last", 0) else 1
+    def _channels(self, node: Node, rank: int) -> int:
+        """The dim of the channels as the node has it."""
+        return rank - 1 if self._is_last(node) else 1
+
+    @staticmethod
+    def _outer(order: Order, channels: int) -> Order:
+        """The order of the tensor that has its spatial dims as weights in `order` have theirs, its channels second."""
+        before = [dim for dim in range(len(order)) if dim not in (0, channels)]
+        return (0, channels, *(before[dim - 2] for dim in order[2:]))
+
+
+def _space(order: Order, channels: int) -> list[int]:
+    """The order of the spatial dims among themselves."""
+    before = [dim for dim in range(len(order)) if dim not in (0, channels)]
+    return [before.index(dim) for dim in order if dim not in (0, channels)]
 
 
 def _works_along_one_dim(node: Node, order: Order) -> bool:
@@ -83,10 +132,53 @@ def _works_along_one_dim(node: Node, order: Order) -> bool:
     return node.int("opset", 1) >= 13
 
 
+_MICROSOFT = "com.microsoft"
+_BYTES = (2, 3)
+"""Elements of 8 bits, as TensorProto numbers element types."""
+_PER_DIM = ("dilations", "kernel_shape", "strides")
+
+
+def _says(op_type: str) -> QuantizedWindows:
+    """A pool that says where its channels are."""
+    named = Named(op_type, _MICROSOFT, says=True)
+    return QuantizedWindows(named, named)
+
+
+_CONVOLUTION = QuantizedWindows(
+    Named("QLinearConv", _MICROSOFT, says=True), Named("QLinearConv", _MICROSOFT, says=True), weights=3
+)
+_POOL = QuantizedWindows(Named("MaxPool"), Named("NhwcMaxPool", _MICROSOFT))
+
 QUANTIZED: dict[str, NodeModel] = {
-    "com.microsoft.QLinearAveragePool": QuantizedPool(),
+    "com.microsoft.NhwcMaxPool": _POOL,
+    "com.microsoft.QLinearAveragePool": _says("QLinearAveragePool"),
     "com.microsoft.QLinearConcat": QuantizedConcat(),
-    "com.microsoft.QLinearGlobalAveragePool": QuantizedPool(),
+    "com.microsoft.QLinearConv": _CONVOLUTION,
+    "com.microsoft.QLinearGlobalAveragePool": _says("QLinearGlobalAveragePool"),
     "com.microsoft.QLinearSoftmax": SameOrder(axis(-1), _works_along_one_dim),
     "com.microsoft.QLinearWhere": Elementwise(),
 }
+
+
+class _AlsoLast:
+    """A standard operator as it is, and on bytes, with the channels last, as that of ONNX Runtime."""
+
+    def __init__(self, plain: NodeModel, other: QuantizedWindows):
+        self.plain, self.other = plain, other
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
+        """Those of both."""
+        return dict.fromkeys([*self.plain.options(node, ins, outs), *self.other.options(node, ins, outs)])
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The standard node where it can be."""
+        order = option.ins[0]
+        model = self.plain if batch_and_channels_first(node, order) else self.other
+        return model.write(node, option, writer)
+
+
+RUNTIME_WINDOWS: dict[str, NodeModel] = {
+    "MaxPool": _AlsoLast(WINDOWS["MaxPool"], _POOL),
+    "QLinearConv": _AlsoLast(WINDOWS["QLinearConv"], _CONVOLUTION),
+}
+"""Standard operators for which ONNX Runtime has kernels with the channels last."""

@@ -23,8 +23,8 @@ from layout_ir.passes.onnx.orders import Order, Shape, inverse
 if TYPE_CHECKING:
     import onnx
 
-_INT32 = 6
-"""32-bit integers, as TensorProto numbers element types."""
+_FLOAT, _INT32 = 1, 6
+"""Elements of 32 bits, as TensorProto numbers element types."""
 
 Adjust = Callable[["NodeWriter", "onnx.NodeProto", Order], None]
 """Rewrites what a node says of its dims for tensors in an order."""
@@ -235,12 +235,34 @@ def resize_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> No
 
 
 def resize_admits(node: Node, order: Order) -> bool:
-    """Lists of known length; what weighs neighbours is there for N, C, space only."""
-    if node.text("mode", "nearest") != "nearest" and not batch_and_channels_first(node, order):
+    """Lists of known length; what weighs neighbours is there for N, C, space only, or for pictures of floats in N, H,
+    W, C."""
+    if (
+        node.text("mode", "nearest") != "nearest"
+        and not batch_and_channels_first(node, order)
+        and not _is_picture(node, order)
+    ):
         return False
     if node.op_type == "Upsample" or node.opset < 11 or "axes" in node.attributes:
         return True
     return all(not node.input(k) or _entries(node, k) is not None for k in (1, 2, 3))
+
+
+def _is_picture(node: Node, order: Order) -> bool:
+    """Whether a linear Resize in `order` has two outer or the first and the last dim as they are, as in the model.
+
+    Then ONNX Runtime's kernel computes what it does on the other (1.25 to 1.32, to the bit; of integers it rounds
+    others), and takes no longer.
+    """
+    before, after = node.shape(0), node.result_shape()
+    if before is None or after is None or len(before) != 4 or node.opset < 11 or node.op_type != "Resize":
+        return False
+    if node.text("mode", "nearest") != "linear" or node.graph.element_type(node.inputs[0]) != _FLOAT:
+        return False
+    if node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
+        return False
+    resized = [d for d in range(4) if before[d] != after[d]]
+    return (order == (0, 2, 3, 1) and resized == [2, 3]) or (order == (0, 3, 1, 2) and resized == [1, 2])
 
 
 def _picked_floats(writer: NodeWriter, number: int, places: Sequence[int]) -> str:

@@ -111,3 +111,63 @@ def test_negative_a_softmax_of_before_opset_13_works_along_all_dims_behind_its_a
         transpose("b", "y", 0, 2, 1),
     ]
     assert check_optimized(_between(nodes, [(2, 5, 3)], (2, 5, 3))).after.count == 2
+
+
+def _convolution(rank: int, group: int, *, last: bool) -> tuple[onnx.NodeProto, list[onnx.TensorProto]]:
+    """A QLinearConv of six channels into six, of windows of other extents per dim."""
+    weights = np.random.default_rng(rank).integers(-60, 60, (6, 6 // group, *(3, 2, 1)[: rank - 2]), np.int8)
+    constants = [
+        initializer("w", weights),
+        initializer("ws", np.float32(0.02)),
+        initializer("wz", np.int8(0)),
+    ]
+    space = rank - 2
+    window = {"strides": [2, 1, 1][:space], "pads": [1, 0, 0][:space] * 2, "group": group}
+    said = {"channels_last": 1} if last else {}
+    domain = "com.microsoft" if last else ""
+    node = oh.make_node(
+        "QLinearConv", ["a", "s", "z", "w", "ws", "wz", "t", "p"], ["b"], domain=domain, **window, **said
+    )
+    return node, constants
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("group", [1, 6])
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_a_convolution_takes_channels_where_they_are(rank: int, group: int, last: bool):
+    channels_last, channels_second = (0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))
+    order, back = (channels_last, channels_second) if last else (channels_second, channels_last)
+    node, constants = _convolution(rank, group, last=last)
+    space = (7, 6, 5)[: rank - 2]
+    pooled = (4, 5, 5)[: rank - 2]
+    shape, result = ((2, 6, *space), (2, 6, *pooled)) if last else ((2, *space, 6), (2, *pooled, 6))
+    model = _between([transpose("x", "a", *order), node, transpose("b", "y", *back)], [shape], result)
+    model.graph.initializer.extend(constants)
+    found = check_optimized(model, target="ort-cpu")
+    (made,) = (each for each in found.model.graph.node if each.op_type == "QLinearConv")
+    assert (found.after.count, made.domain) == (0, "com.microsoft")
+    # Without ONNX Runtime's own operators channels are second.
+    plain = check_optimized(model, target="onnx")
+    assert plain.after.count == (0 if last else 2)
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_a_pool_takes_channels_where_they_are(rank: int):
+    channels_last, channels_second = (0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))
+    window = {"kernel_shape": [3, 2, 1][: rank - 2], "strides": [2, 1, 1][: rank - 2]}
+    pool = oh.make_node("MaxPool", ["a"], ["b"], **window)
+    nodes = [transpose("x", "a", *channels_second), pool, transpose("b", "y", *channels_last)]
+    model = _between(nodes, [(2, *(7, 6, 5)[: rank - 2], 6)], (2, *(3, 5, 5)[: rank - 2], 6))
+    found = check_optimized(model, target="ort-cpu")
+    assert op_types(found.model).count("NhwcMaxPool") == 1 and found.after.count == 0
+    assert check_optimized(model, target="onnx").after.count == 2
+
+
+def test_negative_a_pool_of_floats_has_its_channels_second():
+    nodes = [
+        transpose("x", "a", 0, 3, 1, 2),
+        oh.make_node("MaxPool", ["a"], ["b"], kernel_shape=[2, 2]),
+        transpose("b", "y", 0, 2, 3, 1),
+    ]
+    model = model_of(nodes, [value("x", 2, 6, 5, 3)], [value("y", 2, 5, 4, 3)])
+    assert check_optimized(model, target="ort-cpu").after.count == 2

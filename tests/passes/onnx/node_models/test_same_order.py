@@ -223,3 +223,44 @@ def test_a_normalization_of_mean_and_variance(axes: list[int]):
     ]
     model = model_of(nodes, [value("x", 2, 5, 4, 3)], [value("y", 2, 5, 4, 3)])
     assert check_optimized(model).after.count == 0
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("given", ["scales", "sizes", "axes"])
+def test_pictures_are_resized_where_their_channels_are(given: str, last: bool):
+    order, back = ((0, 2, 3, 1), (0, 3, 1, 2)) if last else ((0, 3, 1, 2), (0, 2, 3, 1))
+    shape, result = ((2, 3, 5, 4), (2, 3, 10, 12)) if last else ((2, 5, 4, 3), (2, 10, 12, 3))
+    space = [1, 2] if last else [2, 3]
+    inner = [2, 5, 4, 3] if last else [2, 3, 5, 4]
+    said: dict[str, Any] = {"axes": space} if given == "axes" else {}
+    dims = space if given == "axes" else range(4)
+    factors = [{space[0]: 2.0, space[1]: 3.0}.get(dim, 1.0) for dim in dims]
+    if given == "sizes":
+        constant, names = (
+            initializer("s", [int(f * e) for f, e in zip(factors, inner, strict=True)]),
+            ["a", "", "", "s"],
+        )
+    else:
+        constant, names = initializer("s", factors), ["a", "", "s"]
+    nodes = [
+        transpose("x", "a", *order),
+        oh.make_node("Resize", names, ["b"], mode="linear", **said),
+        transpose("b", "y", *back),
+    ]
+    model = model_of(nodes, [value("x", *shape)], [value("y", *result)], [constant])
+    assert check_optimized(model).after.count == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "factors"), [("cubic", [1.0, 1.0, 2.0, 2.0]), ("linear", [1.0, 2.0, 2.0, 1.0])]
+)
+def test_negative_other_resizes_stay_where_they_are(mode: str, factors: list[float]):
+    nodes = [
+        transpose("x", "a", 0, 3, 1, 2),
+        oh.make_node("Resize", ["a", "", "s"], ["b"], mode=mode),
+        transpose("b", "y", 0, 2, 3, 1),
+    ]
+    shape = [int(f * e) for f, e in zip(factors, (2, 3, 5, 4), strict=True)]
+    result = [shape[dim] for dim in (0, 2, 3, 1)]
+    model = model_of(nodes, [value("x", 2, 5, 4, 3)], [value("y", *result)], [initializer("s", factors)])
+    assert check_optimized(model).after.count > 0
