@@ -5,7 +5,8 @@
 Layouts are chosen by prices and rules that hold for most CPUs, or were chosen for another one, as blocks of 16 channels
 where vectors have 8 elements. What the library refuses would run by the NumPy reference. Measured on a
 Zen 3, depthwise windows of 15 along one dim, 144 channels of 40: 568 us by the reference on blocks of 8, 96 by the
-library on channels last. The measure that falls: ops without a kernel.
+library on channels last. A concat whose parts begin within a block, or that has pads itself, is joined in channels last
+and moved from there. The measure that falls: ops without a kernel.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from layout_ir.backends.onednn.post_op_fusion import single_op_group
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FormatAttr, ReorderOp, with_format
+from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.options.conv_kernels import activation
 
 _WINDOWS = (
@@ -39,6 +41,41 @@ def move_ops_without_kernels(function: FuncOp, library: Library) -> None:
     for op in list(function.walk()):
         if isinstance(op, (*_WINDOWS, *_PRODUCTS)) and single_op_group(op, values).primitive is None:
             _move(op, values)
+        elif isinstance(op, nn.ConcatOp) and not _is_joined_by_moves(op):
+            _join_elsewhere(op)
+
+
+def _is_joined_by_moves(op: nn.ConcatOp) -> bool:
+    """Whether each part of a concat can be moved to where it lies in the result."""
+    result, start = layout_at_run_time(op.result.type), 0
+    if result.is_padded:
+        return False
+    for operand in op.operands:
+        shape = layout_at_run_time(operand.type).shape
+        try:
+            result.slice(tuple(start if dim == op.axis else 0 for dim in range(result.rank)), shape)
+        except LayoutError:
+            return False
+        start += shape[op.axis]
+    return True
+
+
+def _join_elsewhere(op: nn.ConcatOp) -> None:
+    """Joins the parts of a concat in channels last, where there are channels, else row-major."""
+    layout = layout_at_run_time(op.result.type)
+    fmt = activation(layout.rank - 2, "nSc") if layout.rank > 2 else Format.row_major(layout.names)
+    build = Builder(InsertPoint.before(op))
+    inner = op.create(
+        operands=op.operands,
+        result_types=[with_format(op.result.type, fmt)],
+        properties=dict(op.properties),
+    )
+    inner.attributes.update(op.attributes)
+    build.insert(inner)
+    behind = build.insert(ReorderOp.create(operands=inner.results, result_types=[op.result.type]))
+    inner.location = behind.location = op.location
+    op.result.replace_all_uses_with(behind.results[0])
+    Rewriter.erase_op(op)
 
 
 def _move(op: nn.NNOp, values: Values) -> None:

@@ -102,3 +102,28 @@ def test_negative_windows_that_have_no_kernel_in_any_layout_stay_where_they_are(
       func.return %y : {x}
     }}""")
     assert len(moved(module)) == 2
+
+
+@pytest.mark.parametrize(
+    ("channels", "axis", "layout"),
+    [((24, 24), 1, "nChw16c"), ((24, 3), 1, "nChw16c"), ((16, 8), 1, "nChw16c"), ((5, 5), 2, "nChw16c")],
+)
+def test_concats_need_no_reference_where_parts_begin_within_blocks(
+    channels: tuple[int, int], axis: int, layout: str
+):
+    outer, inner = (2, 5, 6, 4)[:axis], (2, 5, 6, 4)[axis + 1 :]
+    shapes = [(*outer, count, *inner) for count in channels]
+    program = Program(*shapes)
+    parts = [program.add(nn.ReluOp, program.argument(k, layout), format=layout) for k in range(2)]
+    joined = program.add(nn.ConcatOp, *parts, axis=axis, format=layout)
+    compare(program.module(joined), *(numbers(shape, k) for k, shape in enumerate(shapes)))
+
+
+def test_negative_a_concat_of_whole_blocks_stays():
+    program = Program((2, 16, 5, 4), (2, 32, 5, 4))
+    parts = [program.argument(number, "nChw16c") for number in range(2)]
+    joined = program.add(nn.ConcatOp, *parts, axis=1, format="nChw16c")
+    module = program.module(joined)
+    before = [op.name for op in module.walk()]
+    moved(module)
+    assert [op.name for op in module.walk()] == before
