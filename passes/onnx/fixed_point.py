@@ -118,7 +118,8 @@ def _largest_moves(plan: Plan) -> int:
     """
     values = plan.values
     asked: Counter[str] = Counter()
-    for what in plan.problem.ops.values():
+    for op in plan.problem.ops:
+        what = op.meaning
         if isinstance(what, NodeChoices):
             asked.update([values.members[name].root for name in what.node.inputs if name])
         elif isinstance(what, Demand):

@@ -21,7 +21,7 @@ from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.merged_gathers import merge_gathers
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor, is_made_up
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
-from layout_ir.passes.onnx.order_selection import Demand, OrderOption, OrderProblem, ValueName
+from layout_ir.passes.onnx.order_selection import Demand, OrderProblem, OrderSolution
 from layout_ir.passes.onnx.orders import (
     Order,
     Shape,
@@ -33,7 +33,7 @@ from layout_ir.passes.onnx.orders import (
     transposition,
 )
 from layout_ir.passes.onnx.reachable_orders import NodeChoices, ReachableOrders
-from layout_ir.selection.named_solution import NamedReorder, NamedSolution
+from layout_ir.selection.solver.selection_problem import Problem, tree_edges
 
 if TYPE_CHECKING:
     import onnx
@@ -73,24 +73,24 @@ class Plan:
         """The orders of outputs and captured values, of their roots."""
 
     @classmethod
-    def chosen(cls, problem: OrderProblem, solution: NamedSolution) -> Plan:
-        """The plan that a solution of the problem says."""
+    def chosen(cls, problem: OrderProblem, numbers: Problem, solution: OrderSolution) -> Plan:
+        """The plan that a solution of the problem says, which is part of the problem `numbers` of the model."""
         plan = cls(problem)
-        reorders: dict[ValueName, list[NamedReorder]] = {}
-        for reorder in solution.reorders:
-            reorders.setdefault(reorder.value, []).append(reorder)
-        for root in problem.roots:
-            value = ValueName(problem.graph, root)
-            plan.made[root] = solution.formats[value]
-            for reorder in reorders.get(value, ()):
-                before = reorder.source
-                for order in plan._steps(root, before, reorder.target):
+        for root in problem.values.orders:
+            place, orders = problem.places[root], problem.orders[root]
+            made, taken = solution.demands[place]
+            plan.made[root] = orders[made]
+            if not taken or (len(taken) == 1 and made in taken):
+                continue
+            for source, target in tree_edges(numbers.values[place].reorder, made, taken):
+                before = orders[source]
+                for order in plan._steps(root, before, orders[target]):
                     plan.origin.setdefault((root, order), (root, before))
                     before = order
-        for name, what in problem.ops.items():
-            option = solution.options[name]
+        for op, choice in zip(problem.ops, solution.numbers.choices[problem.first_op :], strict=False):
+            option, what = op.options.options[choice], op.meaning
             if isinstance(what, NodeChoices):
-                assert isinstance(option, OrderOption) and option.node_option is not None
+                assert option.node_option is not None
                 plan.options[id(what.node)] = option.node_option
                 plan.models[id(what.node)] = what.model
             elif isinstance(what, Demand):
@@ -101,7 +101,7 @@ class Plan:
     def as_is(cls, reached: ReachableOrders, consumer: Consumer) -> Plan:
         """The plan that leaves a graph as it is, with all its Transposes."""
         values = reached.values
-        plan = cls(OrderProblem(values, consumer, 0, list(values.orders), {}, reached, 0))
+        plan = cls(OrderProblem(values, consumer, reached))
         plan.made = {root: own for root, (own, *_) in values.orders.items()}
         for name, node in values.transposes.items():
             member, source = values.members[name], values.members[node.inputs[0]]
@@ -139,7 +139,7 @@ class Plan:
         """A sentence on extents that the run time decides, where values that may be moved have some."""
         open_names: dict[str, None] = {}
         given: dict[str, None] = {}
-        for root in self.problem.roots:
+        for root in self.values.orders:
             shape = self.graph.shape(root)
             if shape is None or is_static(shape):
                 continue

@@ -491,14 +491,14 @@ class _Task:
     ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
         inputs, outputs = _free_names(reached[0].values.graph)
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
-        problem, parts = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
-        omitted = tuple(what for part in parts for what in part.reached.omitted)
+        problem = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
+        omitted = tuple(what for part in reached for what in part.omitted)
         origin = {"target": self.consumer.name, "costs": None, "transpose_kib": self.consumer.transpose_kib}
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         extra = {"origin": origin, "omitted": len(omitted)}
-        found = problem.solve(time_limit=left, certificate=self.certificate, extra=extra)
+        found = problem.solve(left, certificate=self.certificate, extra=extra)
         solution = replace(found.numbers, omitted=omitted)
-        plans = [Plan.chosen(part, found) for part in parts]
+        plans = [Plan.chosen(part, problem.numbers, found) for part in problem.parts]
         notes = [note for plan in plans for note in plan.open_extents()]
         return plans, solution, found.certificate, list(dict.fromkeys(notes))
 
@@ -579,8 +579,8 @@ def check_model(
     model, folder = read_model(source)
     consumer = replace(consumer_named(target), transpose_kib=_transpose_kib(certificate))
     graphs = _graphs(model, folder, shapes, {}, {}, {})
-    problem, _ = model_problem(_reached(graphs, OrderPropagation(consumer)), consumer)
-    compare_problems(certificate, problem.numbers())
+    problem = model_problem(_reached(graphs, OrderPropagation(consumer)), consumer)
+    compare_problems(certificate, problem.numbers)
 
 
 def _transpose_kib(certificate: dict[str, Any]) -> int:

@@ -106,10 +106,10 @@ def test_what_is_settled_has_no_choice_for_less(
             moved = [node.inputs[0] for node in now.values.transposes.values()]
             transposes = sum(consumer.transpose_cost(consumer.counted_bytes(graph, name)) for name in moved)
             own = transposes + sum(option_cost(each.offered.options[0]) for each in now.choices.values())
-            problem, (part,) = model_problem([now], consumer)
+            problem = model_problem([now], consumer)
             best = problem.solve()
             assert best.numbers.cost >= own or (
-                divides and Plan.chosen(part, best).transpose_cost >= transposes
+                divides and Plan.chosen(problem.parts[0], problem.numbers, best).transpose_cost >= transposes
             )
         return found
 
