@@ -504,7 +504,8 @@ class Node:
         self.proto = proto
         self.graph = graph
         self.op_type = proto.op_type
-        self.domain = domain_of(proto.domain)
+        domain = proto.domain
+        self.domain = domain and domain_of(domain)
         self.inputs = tuple(proto.input)
         self.outputs = tuple(proto.output)
         self.captures: Sequence[str] = () if graph.is_alone else captured_names(proto)

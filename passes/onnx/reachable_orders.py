@@ -7,6 +7,7 @@ where one of its values lies in an order asks for orders of the others.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -151,6 +152,29 @@ class _Candidates(dict[str, OrderSet]):
         return known
 
 
+class _Surroundings:
+    """The nodes that use or make each value, by their places in `values.nodes`, found when they are asked for first."""
+
+    def __init__(self, values: Values):
+        self._values = values
+        self._found: dict[str, list[int]] | None = None
+        """By name."""
+
+    def of(self, root: str) -> list[int]:
+        """The nodes around a root, by all its names; some may be there more than once."""
+        if self._found is None:
+            found = self._found = defaultdict[str, list[int]](list)
+            for number, node in enumerate(self._values.nodes):
+                for name in node.inputs:
+                    found[name].append(number)
+                for name in node.outputs:
+                    found[name].append(number)
+        names = self._values.names.get(root)
+        if names is None:
+            return self._found.get(root, [])
+        return [number for name in names for number in self._found.get(name, ())]
+
+
 class OfferedOptions(NamedTuple):
     """The options of a node for the orders in which its values may be had, that of the model of the file first."""
 
@@ -222,30 +246,28 @@ class OrderPropagation:
         """
         values = Values(graph, self.sets)
         nodes = values.nodes
-        around: dict[str, list[int]] = {}
-        roots = {name: values.members[name].root for name in values.transposes}
-        for number, node in enumerate(nodes):
-            for name in (*node.inputs, *node.outputs):
-                root = roots.get(name, name)
-                own = around.get(root)
-                if own is None:
-                    around[root] = [number]
-                elif own[-1] != number:
-                    own.append(number)
+        around = _Surroundings(values)
         models: dict[int, tuple[NodeModel | None, int | None]] = {}
         found: dict[int, OfferedOptions] = {}
         known: dict[int, NodeChoices] = {}
         omitted: dict[str, None] = {}
-        for name, orders in given.orders.items():
-            if name in around and name not in roots:
-                values.add_orders(name, orders)
-        waiting = {number for root in values.orders for number in around.get(root, ())}
+        if given.orders:
+            used = {name for node in nodes for name in (*node.inputs, *node.outputs)}
+            used.update([values.members[name].root for name in values.transposes if name in used])
+            for name, orders in given.orders.items():
+                if name in used and name not in values.transposes:
+                    values.add_orders(name, orders)
         if given.choices:
+            several = {name for root in values.orders for name in values.names.get(root, (root,))}
+            waiting: set[int] = set()
             for number, node in enumerate(nodes):
                 choices = given.choices.get(id(node))
                 if choices is not None:
                     known[number] = choices
-                    waiting.discard(number)
+                elif not (several.isdisjoint(node.inputs) and several.isdisjoint(node.outputs)):
+                    waiting.add(number)
+        else:
+            waiting = {number for root in values.orders for number in around.of(root)}
         if self.consumer.starters:
             waiting.update(n for n, node in enumerate(nodes) if self.consumer.starts_blocks(node))
         forward = True
@@ -264,7 +286,7 @@ class OrderPropagation:
                         omitted[f"combinations of orders of {node.op_type} '{node_name(node.proto)}'"] = None
                     if offered.new_ins or offered.new_outs:
                         for root in _brought(values, node, offered, omitted):
-                            waiting.update(around.get(root, ()))
+                            waiting.update(around.of(root))
             forward = not forward
         same: dict[int, OfferedOptions] = {}
         for number, offered in found.items():
