@@ -180,8 +180,10 @@ class _Embedding:
             return True
         consumer = self.plan.problem.consumer
         turned = shape if shape is None or not own else tuple([shape[d] for d in own])
-        then = costs_alike(consumer, turned, consumer.counted_bytes(before, source))
-        return then == costs_alike(consumer, now.shape(root), consumer.counted_bytes(now, root))
+        nbytes, others = consumer.counted_bytes(before, source), consumer.counted_bytes(now, root)
+        if turned == now.shape(root) and nbytes == others:
+            return True
+        return costs_alike(consumer, turned, nbytes) == costs_alike(consumer, now.shape(root), others)
 
     def _units(self, shape: Shape | None) -> Shape | None:
         """The shape whose dims of one element are not looked at: none where it is to be exact."""

@@ -252,6 +252,18 @@ class Graph:
         self._elements[name] = element_type
         self._nbytes.clear()
 
+    def set_places(self, before: Graph, places: Mapping[str, tuple[str, Order]]) -> None:
+        """States the types of values by name, each a value of the graph before in an order of its dims."""
+        shapes, elements = self._shapes, self._elements
+        shape_of, element_of = before.shape, before.element_type
+        for name, (root, order) in places.items():
+            shape = shape_of(root)
+            if shape is not None and not is_identity(order):
+                shape = tuple([shape[d] for d in order])
+            shapes[name] = shape
+            elements[name] = element_of(root)
+        self._nbytes.clear()
+
     def infer_results(self, node: Node, read: Mapping[str, NDArray[Any]]) -> list[str]:
         """Finds the types of the results of a node where `read` has the elements of inputs that are no constants.
 
@@ -518,7 +530,6 @@ class Node:
         kept.op_type, kept.domain = self.op_type, self.domain
         kept.inputs, kept.outputs, kept.captures = self.inputs, self.outputs, self.captures
         kept.origin = self
-        kept.plain_orders = self.plain_orders
         return kept
 
     @property
@@ -570,6 +581,8 @@ class Node:
     @cached_property
     def plain_orders(self) -> tuple[tuple[Order, ...], tuple[Order, ...]]:
         """The orders of the model itself, of the inputs and of the outputs; () for a value of unknown rank."""
+        if self.origin is not None:
+            return self.origin.plain_orders
         shapes = [self.graph.shape(name) if name else None for name in (*self.inputs, *self.outputs)]
         orders = [() if shape is None else identity(len(shape)) for shape in shapes]
         return tuple(orders[: len(self.inputs)]), tuple(orders[len(self.inputs) :])
@@ -710,11 +723,7 @@ def rewritten_graph(
         functions=before.functions,
     )
     graph.pending, graph.batches, graph.counted = before.pending, before.batches, before.counted
-    for name, (root, order) in places.items():
-        shape = before.shape(root)
-        if shape is not None and not is_identity(order):
-            shape = tuple([shape[d] for d in order])
-        graph.set_type(name, shape, before.element_type(root))
+    graph.set_places(before, places)
     graph.nodes_of_model = [
         Node(proto, graph) if origin is None else origin.kept_as(proto, graph)
         for proto, origin in zip(model.graph.node, origins or [None] * len(model.graph.node), strict=True)

@@ -383,7 +383,11 @@ class _Task:
             for rewriter in reversed(rewriters):
                 rewriter.write()
                 self.types.update((value.name, value.type) for value in rewriter.types)
-                places.update({name: result.place(*place) for name, place in rewriter.places.items()})
+                places.update(
+                    {name: result.place(*place) for name, place in rewriter.places.items()}
+                    if result.places
+                    else rewriter.places
+                )
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model, [plan.graph for plan in plans])
