@@ -179,9 +179,9 @@ class OfferedOptions(NamedTuple):
     """The options of a node for the orders in which its values may be had, that of the model of the file first."""
 
     options: tuple[NodeOption, ...]
-    new_ins: tuple[tuple[int, Order], ...]
-    """The orders that some option asks for and are none of these, each with the number of the input."""
-    new_outs: tuple[tuple[int, Order], ...]
+    new_ins: tuple[tuple[int, tuple[Order, ...]], ...]
+    """The orders that some option asks for and are none of these, by the number of the input."""
+    new_outs: tuple[tuple[int, tuple[Order, ...]], ...]
     """Likewise of the outputs."""
     is_part: bool
     """Whether the model of the node has more."""
@@ -234,7 +234,6 @@ class OrderPropagation:
         """Those of single nodes, for such as are the same in a graph that was written anew."""
         self._offered: dict[tuple[Any, ...], OfferedOptions] = {}
         """By number of the node, and identity of the orders in which its values may be had."""
-        self._equal: dict[OfferedOptions, OfferedOptions] = {}
         self.sets = OrderSets()
 
     def reachable(self, graph: Graph, given: GivenOrders = _NOTHING_GIVEN) -> ReachableOrders:
@@ -288,13 +287,8 @@ class OrderPropagation:
                         for root in _brought(values, node, offered, omitted):
                             waiting.update(around.of(root))
             forward = not forward
-        same: dict[int, OfferedOptions] = {}
         for number, offered in found.items():
-            # One object for all equal options, which nodes of different operators may have.
-            shared = same.get(id(offered))
-            if shared is None:
-                shared = same[id(offered)] = self._equal.setdefault(offered, offered)
-            known[number] = NodeChoices(nodes[number], models[number][0], shared)
+            known[number] = NodeChoices(nodes[number], models[number][0], offered)
         return ReachableOrders(values, known, tuple(omitted), given.orders)
 
     def _model(self, node: Node) -> tuple[NodeModel | None, int | None]:
@@ -314,13 +308,14 @@ class OrderPropagation:
     def _offer(self, values: Values, node: Node, model: NodeModel | None, kind: int | None) -> OfferedOptions:
         if model is None:
             return OfferedOptions((NodeOption(*node.plain_orders),), (), (), False)
-        ins, outs = values.candidates_of(node.inputs), values.candidates_of(node.outputs)
+        candidates = values.candidates_of((*node.inputs, *node.outputs))
+        count = len(node.inputs)
         if kind is None:
-            return _offered_options(node, model, ins, outs)
-        key = kind, len(ins), *map(id, ins), *map(id, outs)
+            return _offered_options(node, model, candidates[:count], candidates[count:])
+        key = kind, count, *map(id, candidates)
         found = self._offered.get(key)
         if found is None:
-            found = self._offered[key] = _offered_options(node, model, ins, outs)
+            found = self._offered[key] = _offered_options(node, model, candidates[:count], candidates[count:])
         return found
 
 
@@ -329,32 +324,36 @@ def _offered_options(
 ) -> OfferedOptions:
     plain_ins, plain_outs = node.plain_orders
     first = NodeOption(plain_ins, plain_outs)
-    others: list[NodeOption] = []
-    ins, outs = list(map(tuple, known_ins)), list(map(tuple, known_outs))
-    given = model.options(node, ins, outs)
+    given = model.options(node, list(map(tuple, known_ins)), list(map(tuple, known_outs)))
+    options = [first]
     for option in given:
-        if option.ins != plain_ins or option.outs != plain_outs:
-            others.append(option)
+        if option[0] != plain_ins or option[1] != plain_outs:
+            options.append(option)
         elif option.cost and not first.cost:
-            first = option  # the model may know what the node takes as it is
-    options = (first, *others)
+            first = options[0] = option  # the model may know what the node takes as it is
     return OfferedOptions(
-        options,
-        _new_orders(known_ins, [option.ins for option in options]),
-        _new_orders(known_outs, [option.outs for option in options]),
+        tuple(options),
+        _new_orders(known_ins, [option[0] for option in options]),
+        _new_orders(known_outs, [option[1] for option in options]),
         isinstance(given, SomeOptions),
     )
 
 
-def _new_orders(known: Sequence[OrderSet], asked: Sequence[Sequence[Order]]) -> tuple[tuple[int, Order], ...]:
+def _new_orders(
+    known: Sequence[OrderSet], asked: Sequence[Sequence[Order]]
+) -> tuple[tuple[int, tuple[Order, ...]], ...]:
     """The orders per input or output that options ask for and are not known; () stands for that of the value itself."""
-    found: list[tuple[int, Order]] = []
+    found: list[tuple[int, tuple[Order, ...]]] = []
     for k, (own, orders) in enumerate(zip(known, zip(*asked, strict=True), strict=True)):
         # Mostly, all are known.
-        more = set(orders).difference(own)
+        more = set(orders).difference(own, _OWN)
         if more:
-            found += [(k, order) for order in dict.fromkeys(orders) if order and order in more]
+            found.append((k, tuple([order for order in dict.fromkeys(orders) if order in more])))
     return tuple(found)
+
+
+_OWN: tuple[Order, ...] = ((),)
+"""What stands for the order of the value itself."""
 
 
 _NEVER_LOOKED_AT = frozenset((1, 10, 11, 16))
@@ -392,19 +391,20 @@ def _kind(node: Node) -> tuple[Any, ...]:
 
 
 def _brought(values: Values, node: Node, offered: OfferedOptions, omitted: dict[str, None]) -> Iterator[str]:
-    """Adds the orders that the options of a node ask for; the roots that got a new one."""
-    for names, orders in ((node.inputs, offered.new_ins), (node.outputs, offered.new_outs)):
-        for number, order in orders:
+    """Adds the orders that the options of a node ask for; the roots that got new ones."""
+    for names, asked in ((node.inputs, offered.new_ins), (node.outputs, offered.new_outs)):
+        for number, orders in asked:
             name = names[number]
             if not name:
                 continue
             root = values.members[name].root
-            wanted = values.root_order(name, order)
-            known = values.orders.get(root, ())
-            if wanted in known:
-                continue
-            if len(known) >= MOST_ORDERS:
+            wanted = tuple([values.root_order(name, order) for order in orders])
+            known = values.orders.get(root, values.sets.none)
+            new = tuple([order for order in wanted if order not in known])
+            room = MOST_ORDERS - (len(known) or 1)  # its own at least
+            if len(new) > room:
                 omitted[f"orders of '{root}' beyond {MOST_ORDERS}"] = None
-                continue
-            values.add_orders(root, values.sets.single(wanted))
-            yield root
+                new = new[: max(room, 0)]
+            if new:
+                values.add_orders(root, values.sets.of(new))
+                yield root
