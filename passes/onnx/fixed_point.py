@@ -148,15 +148,19 @@ class _Embedding:
         self.origins = {id(node): origin for node, origin in zip(nodes, rewriter.origins, strict=True)}
         """By identity of a node, the node that it was."""
         self.choices = {id(choices.node): choices for choices in plan.problem.reached.choices.values()}
-        self.constants = plan.graph.constants.keys() | now.values.graph.constants.keys()
+        self.constants = {*plan.graph.constants, *now.values.graph.constants}
         self._checked: dict[tuple[object, ...], bool] = {}
 
     def holds(self) -> bool:
         """Whether each choice is one: of orders that the values had, and of options that the nodes had."""
-        return all(self._has_orders(root, orders) for root, orders in self.now.values.orders.items()) and all(
+        if not all(self._has_orders(root, orders) for root, orders in self.now.values.orders.items()):
+            return False
+        # Of nodes as they were, on the same tensors, the options are given.
+        given, constants = self.now.given.choices, self.constants
+        return all(
             self._holds_of(choices.node, choices.offered)
             for choices in self.now.choices.values()
-            if not all(name in self.constants for name in choices.node.outputs)
+            if choices is not given.get(id(choices.node)) and not constants.issuperset(choices.node.outputs)
         )
 
     def _has_orders(self, root: str, orders: OrderSet) -> bool:
@@ -170,7 +174,7 @@ class _Embedding:
         if known is None:
             return is_constant
         shape = before.shape(source)
-        given = self.now.given.get(root)
+        given = self.now.given.orders.get(root)
         if given is None or len(orders) > len(given):  # else they are those that it had
             units = self._units(shape)
             had = {without_units(order, units) for order in known}

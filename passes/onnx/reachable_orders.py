@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
@@ -195,19 +195,6 @@ class NodeChoices(NamedTuple):
     offered: OfferedOptions
 
 
-@dataclass(frozen=True)
-class ReachableOrders:
-    """What a graph has to choose from: its values with their orders, and the options of the nodes they come to."""
-
-    values: Values
-    choices: dict[int, NodeChoices]
-    """By place in `values.nodes`. All values of other nodes have one order only."""
-    omitted: tuple[str, ...]
-    """What was left out, in words."""
-    given: Mapping[str, OrderSet] = field(default_factory=dict[str, OrderSet])
-    """By name of a value, the orders that it was said to have at least."""
-
-
 class GivenOrders(NamedTuple):
     """Orders that values have at least, and nodes whose options for these are known and ask for no others."""
 
@@ -218,6 +205,19 @@ class GivenOrders(NamedTuple):
 
 
 _NOTHING_GIVEN = GivenOrders({}, {})
+
+
+@dataclass(frozen=True)
+class ReachableOrders:
+    """What a graph has to choose from: its values with their orders, and the options of the nodes they come to."""
+
+    values: Values
+    choices: dict[int, NodeChoices]
+    """By place in `values.nodes`. All values of other nodes have one order only."""
+    omitted: tuple[str, ...]
+    """What was left out, in words."""
+    given: GivenOrders
+    """What was said of its values and nodes before."""
 
 
 class OrderPropagation:
@@ -289,7 +289,7 @@ class OrderPropagation:
             forward = not forward
         for number, offered in found.items():
             known[number] = NodeChoices(nodes[number], models[number][0], offered)
-        return ReachableOrders(values, known, tuple(omitted), given.orders)
+        return ReachableOrders(values, known, tuple(omitted), given)
 
     def _model(self, node: Node) -> tuple[NodeModel | None, int | None]:
         """The model of a node, and the number of those like it; None where it may look beyond the node itself."""

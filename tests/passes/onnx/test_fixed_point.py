@@ -128,7 +128,7 @@ def test_the_orders_before_lead_to_all_that_can_be_reached(monkeypatch: pytest.M
     same: list[int] = []
 
     def compared(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
-        if now.given:
+        if now.given.orders:
             graph = now.values.graph
             whole = OrderPropagation(plan.problem.consumer).reachable(graph)
             for root, orders in whole.values.orders.items():
