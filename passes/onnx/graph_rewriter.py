@@ -249,7 +249,7 @@ class GraphRewriter:
             self.names[place] = found
         return found
 
-    @property
+    @cached_property
     def places(self) -> dict[str, Place]:
         """By name of a tensor that was written: the value of the model that it is, and in which order."""
         return {name: place for place, name in self.names.items()} | self.aliases

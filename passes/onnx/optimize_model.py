@@ -51,7 +51,7 @@ from layout_ir.passes.onnx.model_graph import (
 from layout_ir.passes.onnx.order_selection import model_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
-from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
+from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
 from layout_ir.passes.onnx.stacked_concats import stack_concats
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.passes.onnx.view_chains import merge_view_chains
@@ -362,13 +362,10 @@ class _Task:
             after = self._left(plans)
         self.plans = plans
         is_blocked = _has_blocks(plans)
-        # Where much is left, there is another look at the model, and they are those that it finds.
         is_better = self._is_better(after, before)
-        is_last = is_blocked or after.count <= 2 or not is_better
-        remaining = _sorted_remaining(plans) if is_last else []
         obligations = _obligations(plans[0])
         result = OptimizedModel(
-            self.model, self.folder, self.pending, self.consumer.name, before, after, remaining, obligations, solution,
+            self.model, self.folder, self.pending, self.consumer.name, before, after, [], obligations, solution,
             certificate, notes, transposed, self.places,
         )  # fmt: skip
         if is_blocked:
@@ -393,7 +390,7 @@ class _Task:
             _import_domains(self.model, [plan.graph for plan in plans])
             is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
-            boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
+            boundary = after.count <= 2 and all(map(are_at_boundary, plans))
             finds_extents = bool(after.count and notes) and not is_carried
             self.improved = (
                 solution.is_optimal and not is_blocked and (self.certificate or not boundary or finds_extents)
