@@ -124,15 +124,26 @@ class Graph:
         """Tensors of the whole model that are in another order than they are stored in."""
         self.folded: dict[str, NDArray[Any]] = {}
         """Values that have become constants; `constants` has them without elements."""
+        self.computed: dict[str, NDArray[Any]] = {}
+        """Elements of values that constants decide, as far as somebody computed them."""
+        self._arrays: dict[str, NDArray[Any] | None] = {}
+        self._forget_types()
+        self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
+        """The types and shapes of results by all that they follow from."""
+
+    def _forget_types(self) -> None:
+        """Forgets what was found by types."""
         self._shapes = _Shapes(self.types, self.constants)
         self.shape: Callable[[str], Shape | None] = self._shapes.__getitem__
         """The shape of a value; None where not even its rank is known, or where it is no tensor."""
         self._elements: dict[str, int] = {}
-        self._arrays: dict[str, NDArray[Any] | None] = {}
         self._nbytes: dict[str, int] = {}
         """Sizes of values, until more is known of a type."""
-        self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
-        """The types and shapes of results by all that they follow from."""
+
+    def replace_types(self, types: dict[str, onnx.TypeProto]) -> None:
+        """States the types of all values anew, of a graph for which no extents were chosen."""
+        self.types = self.sizes = types
+        self._forget_types()
 
     @cached_property
     def taken(self) -> set[str]:

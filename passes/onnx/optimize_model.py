@@ -26,6 +26,7 @@ from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN, is_blocked
 from layout_ir.passes.onnx.constant_folding import (
+    constant_integers,
     decided_integers,
     fold_constant_transposes,
     has_open_results,
@@ -37,6 +38,7 @@ from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
 from layout_ir.passes.onnx.flattened_products import fold_into_weights, may_fold
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
+from layout_ir.passes.onnx.inferred_types import inferred_types
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
 from layout_ir.passes.onnx.loop_states import with_loops_rearranged
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
@@ -46,10 +48,11 @@ from layout_ir.passes.onnx.model_graph import (
     PendingTensor,
     graphs_of_model,
     is_transpose,
+    overridable_names,
     rewritten_graph,
 )
 from layout_ir.passes.onnx.order_selection import model_problem
-from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
+from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity, is_static
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
 from layout_ir.passes.onnx.stacked_concats import stack_concats
@@ -537,8 +540,18 @@ def _graphs(
         names = {name for node in model.graph.node for name in node.output}
         for name in integers.keys() - names:
             del integers[name]
+    graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
+    if not integers and not shapes and len(graphs) == 1 and _has_static_inputs(graphs[0]):
+        # To infer all types once more is quicker than those of single nodes, if that finds them all.
+        found = constant_integers(graphs[0])
+        if found:
+            before = graphs[0].types
+            graphs[0].replace_types(inferred_types(model, overridable_names(model), {}, found, stated)[0])
+            if not any(map(has_open_results, graphs[0].nodes)):
+                integers |= found
+                return graphs
+            graphs[0].replace_types(before)
     while True:
-        graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
         more = decided_integers(graphs[0], integers)
         if not more.keys() - integers.keys():
             return graphs
@@ -546,6 +559,13 @@ def _graphs(
         # Types were inferred on the way; once all extents are known, no more can be found.
         if len(graphs) == 1 and not shapes and not any(map(has_open_results, graphs[0].nodes)):
             return graphs
+        graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
+
+
+def _has_static_inputs(graph: Graph) -> bool:
+    """Whether the extents of all inputs are numbers."""
+    shapes = [graph.shape(value.name) for value in graph.proto.input]
+    return all(shape is not None and is_static(shape) for shape in shapes)
 
 
 def _reached(graphs: Sequence[Graph], propagation: OrderPropagation) -> list[ReachableOrders]:
