@@ -93,7 +93,7 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
     Shapes of results that follow are found on the way, so that those which decide further integers are known as well.
     What is `known` was found before, and the types of the graph were inferred with it.
     """
-    evaluation = _Evaluation(graph, known)
+    evaluation = _Evaluation(graph, {**graph.computed, **known})
     found: dict[str, NDArray[Any]] = {}
     changed: set[str] = set()
     before = 0

@@ -541,6 +541,8 @@ def _graphs(
         for name in integers.keys() - names:
             del integers[name]
     graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
+    if not any(map(has_open_results, graphs[0].nodes)):
+        return graphs
     if not integers and not shapes and len(graphs) == 1 and _has_static_inputs(graphs[0]):
         # To infer all types once more is quicker than those of single nodes, if that finds them all.
         found = constant_integers(graphs[0])
