@@ -3,9 +3,6 @@
 The Transposes of a model vanish from the problem: their results are names of values in other orders. What they did is
 asked for by those who use their results; wherever the orders of a maker and of a user differ in the end, a Transpose is
 written.
-
-Values are many, and the sets of orders that they may be had in are few; so are the options of nodes. What is alike is
-one object here, and has its numbers found once.
 """
 
 from __future__ import annotations
@@ -69,7 +66,6 @@ class Options(NamedTuple):
     taken: tuple[OrderSet, ...]
     """Per operand, the orders in which some option takes it."""
     made: tuple[OrderSet, ...]
-    """Likewise of the results."""
     largest: int
     """The most that one costs."""
 
@@ -341,8 +337,8 @@ class _Numbers:
             kind = alike, id(own), made[root], taken[root]
             node = self._matrices.get(kind)
             if node is None:
-                cost = _constant_cost if alike is None else _reorder_cost(consumer, shape, nbytes)
-                matrix = _matrix(part.orders[root], made[root], taken[root], cost)
+                costs = _constant_costs if alike is None else _reorder_costs(consumer, shape, nbytes)
+                matrix = _matrix(part.orders[root], made[root], taken[root], costs)
                 node = self._matrices[kind] = ValueNode(matrix)
             self.values.append(node)
         self.parts.append(part)
@@ -386,20 +382,23 @@ def _bits(numbers: Sequence[int]) -> int:
     return sum([1 << number for number in set(numbers)])
 
 
-def _matrix(orders: Sequence[Order], made: int, taken: int, cost: _ReorderCost) -> Matrix:
+def _matrix(orders: Sequence[Order], made: int, taken: int, costs: _ReorderCosts) -> Matrix:
     """What reorders of a value cost, which is made and taken in the orders of these bits.
 
     Those that lead nowhere count as nothing: to the only order that the value is made in, and from the only one that it
     is taken in.
     """
     only_made, only_taken = _only(made), _only(taken)
-    free = (0,) * len(orders)
-    return tuple([
-        free
-        if only_taken == f
-        else tuple([0 if f == g or g == only_made else cost(source, target) for g, target in enumerate(orders)])
-        for f, source in enumerate(orders)
-    ])  # fmt: skip
+    rows: list[tuple[int, ...]] = []
+    for f, source in enumerate(orders):
+        row = [0] * len(orders)
+        if only_taken != f:
+            row = costs(source, orders)
+            row[f] = 0
+            if only_made is not None:
+                row[only_made] = 0
+        rows.append(tuple(row))
+    return tuple(rows)
 
 
 def _only(bits: int) -> int | None:
@@ -420,32 +419,35 @@ def _root_order(member: Member, order: Order) -> Order:
     return order if member.is_root else compose(member.order, order)
 
 
-_ReorderCost = Callable[[Order, Order], int]
-"""What it costs to bring a value from one order into another, FORBIDDEN where nothing does."""
+_ReorderCosts = Callable[[Order, Sequence[Order]], list[int]]
+"""What it costs to bring a value from one order into each of some others, FORBIDDEN where nothing does."""
 
 
-def _constant_cost(source: Order, target: Order) -> int:
+def _constant_costs(source: Order, targets: Sequence[Order]) -> list[int]:
     """A constant is moved now; it is written twice."""
-    return SMALL_NODE
+    return [SMALL_NODE] * len(targets)
 
 
 def costs_alike(consumer: Consumer, shape: Shape | None, nbytes: int) -> object:
-    """All that `_reorder_cost` follows from: equal for values that cost the same to reorder."""
+    """All that `_reorder_costs` follow from: equal for values that cost the same to reorder."""
     whole = consumer.transpose_cost(nbytes)
     if consumer.block or whole >= FORBIDDEN:
         return shape, nbytes
     return whole, () if shape is None or 1 not in shape else tuple([extent == 1 for extent in shape])
 
 
-def _reorder_cost(consumer: Consumer, shape: Shape | None, nbytes: int) -> _ReorderCost:
-    """The cost of reorders of values of a shape, `nbytes` bytes read and written, from one order into another one."""
+def _reorder_costs(consumer: Consumer, shape: Shape | None, nbytes: int) -> _ReorderCosts:
+    """The costs of reorders of values of a shape, `nbytes` bytes read and written, from one order into other ones."""
     whole = consumer.transpose_cost(nbytes)
     if consumer.block or whole >= FORBIDDEN:
-        return lambda source, target: consumer.reorder_cost(source, target, shape, nbytes)
+        return lambda source, targets: [
+            consumer.reorder_cost(source, each, shape, nbytes) for each in targets
+        ]
     if shape is None or 1 not in shape:
-        return lambda source, target: whole
+        return lambda source, targets: [whole] * len(targets)
 
-    def cost(source: Order, target: Order) -> int:
-        return SMALL_NODE if without_units(source, shape) == without_units(target, shape) else whole
+    def costs(source: Order, targets: Sequence[Order]) -> list[int]:
+        own = without_units(source, shape)
+        return [SMALL_NODE if without_units(each, shape) == own else whole for each in targets]
 
-    return cost
+    return costs
