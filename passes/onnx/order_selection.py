@@ -122,7 +122,7 @@ class ModelProblem:
     ) -> OrderSolution:
         """The choice of least cost, in `time_limit` seconds; with `certificate` it has its proof, and in that the
         entries `extra`, whose `origin` has all names besides."""
-        proof: dict[str, Any] | None = None
+        proof = None
         if certificate:
             more = dict(extra or {})
             more["origin"] = {**self._names(), **more.get("origin", {})}
@@ -245,12 +245,12 @@ class _Statement:
             if option.cost < other.cost:
                 best[option[:2]] = option
         kept, set_of = tuple(best.values()), self.values.sets.of
-        return Options(
-            kept,
-            tuple(map(set_of, zip(*[option.ins for option in kept], strict=True))),
-            tuple(map(set_of, zip(*[option.outs for option in kept], strict=True))),
-            max([option.cost for option in options]),
+        taken, made = (
+            zip(*[option.ins for option in kept], strict=True),
+            zip(*[option.outs for option in kept], strict=True),
         )
+        largest = max([option.cost for option in options])
+        return Options(kept, tuple(map(set_of, taken)), tuple(map(set_of, made)), largest)
 
     def add_sources(self, free: set[str]) -> None:
         """Adds what no node makes: inputs and constants, in any order those that are `free`."""
@@ -265,7 +265,7 @@ class _Statement:
     def add_result(self, name: str, *, is_free: bool) -> None:
         """Adds that somebody needs the value of this name, as it is or, where it is free, in any order."""
         root, own, _ = self.values.member(name)
-        if name and root in self.orders:
+        if root in self.orders:
             orders = self.orders[root] if is_free else (own,)
             options = [OrderOption((order,), (), CHANGED_NODE * (order != own)) for order in orders]
             self.ops.append(StatedOp([root], [], self._with_orders(options), Demand(name, own)))
@@ -360,10 +360,9 @@ class _Numbers:
         return found
 
     def _places_in(self, orders: OrderSet) -> dict[Order, int]:
-        found = self._places.get(id(orders))
-        if found is None:
-            found = self._places[id(orders)] = {order: number for number, order in enumerate(orders)}
-        return found
+        if id(orders) not in self._places:
+            self._places[id(orders)] = {order: number for number, order in enumerate(orders)}
+        return self._places[id(orders)]
 
 
 def _orders_of_values(part: OrderProblem) -> dict[str, OrderSet]:
