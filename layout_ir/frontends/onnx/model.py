@@ -201,8 +201,11 @@ def _texts(nodes: Iterable[onnx.NodeProto]) -> list[str]:
     """All names in nodes but those in their subgraphs, and those of parameters."""
     texts: list[str] = []
     for node in nodes:
-        texts += (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
-        texts += [attribute.name for attribute in node.attribute]
+        texts += (node.name, node.op_type, node.domain, node.overload)
+        texts += node.input
+        texts += node.output
+        for attribute in node.attribute:
+            texts.append(attribute.name)
     return texts
 
 

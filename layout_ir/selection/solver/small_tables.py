@@ -57,7 +57,7 @@ def least(table: Sequence[int], states: int) -> tuple[list[int], list[int]]:
     rest = len(table) // states
     columns = list(zip(*[table[k : k + rest] for k in range(0, len(table), rest)], strict=True))
     low = list(map(min, columns))
-    return low, list(map(tuple.index, columns, low))
+    return low, [column.index(entry) for column, entry in zip(columns, low, strict=True)]
 
 
 def combined(groups: Sequence[Sequence[int]]) -> list[int]:
