@@ -37,7 +37,7 @@ def fold_constant_transposes(graph: Graph) -> None:
     """Makes constants of the Transposes of `graph` that constants decide, and drops what only led to them."""
     if not _may_fold(graph):
         return
-    evaluation = _Evaluation(graph)
+    evaluation = _Evaluation(graph, graph.computed)
     evaluation.decide_all(graph.nodes)
     found: dict[str, NDArray[Any]] = {}
     for node in graph.nodes:
@@ -74,6 +74,18 @@ def _is_list(node: Node) -> bool:
     return shape is None or len(shape) < 2
 
 
+def constant_integers(graph: Graph) -> dict[str, NDArray[Any]]:
+    """Those of `decided_integers` that nothing else has to be found out for; `graph` keeps what was computed."""
+    evaluation = _Evaluation(graph)
+    evaluation.decide_all(graph.nodes)
+    found: dict[str, NDArray[Any]] = {}
+    for node in graph.nodes:
+        if has_open_results(node):
+            found |= evaluation.integers_of(node)
+    graph.computed = evaluation.computed()
+    return found
+
+
 def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The lists of integers, and single ones, that constants and known shapes decide: shapes, axes, starts.
 
@@ -81,7 +93,7 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
     Shapes of results that follow are found on the way, so that those which decide further integers are known as well.
     What is `known` was found before, and the types of the graph were inferred with it.
     """
-    evaluation = _Evaluation(graph, known)
+    evaluation = _Evaluation(graph, {**graph.computed, **known})
     found: dict[str, NDArray[Any]] = {}
     changed: set[str] = set()
     before = 0
@@ -91,15 +103,7 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
         # Most graphs have none of these: what leads to one is looked at when one comes to it.
         evaluation.decide_all(graph.nodes[before : number + 1])
         before = number + 1
-        read = {
-            name: array
-            for name in node.inputs[1:]
-            if name in evaluation.decided
-            and (array := evaluation.array(name)) is not None
-            and array.dtype.kind in "iu"
-            and array.ndim < 2
-            and array.size <= SMALL
-        }
+        read = evaluation.integers_of(node)
         found |= read
         if not read and node.op_type == "Reshape" and not node.domain:
             read = evaluation.asked_shape(node)
@@ -326,6 +330,22 @@ class _Evaluation:
             if not missing:
                 self._add(waiting.pop(), node)
         return self._arrays[name]
+
+    def integers_of(self, node: Node) -> dict[str, NDArray[Any]]:
+        """The lists of integers, and single ones, that a node reads behind its first operand and that are decided."""
+        return {
+            name: array
+            for name in node.inputs[1:]
+            if name in self.decided
+            and (array := self.array(name)) is not None
+            and array.dtype.kind in "iu"
+            and array.ndim < 2
+            and array.size <= SMALL
+        }
+
+    def computed(self) -> dict[str, NDArray[Any]]:
+        """All values that were computed so far."""
+        return {name: array for name, array in self._arrays.items() if array is not None}
 
     def _add(self, name: str, node: Node) -> None:
         try:

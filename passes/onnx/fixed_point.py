@@ -118,7 +118,8 @@ def _largest_moves(plan: Plan) -> int:
     """
     values = plan.values
     asked: Counter[str] = Counter()
-    for what in plan.problem.ops.values():
+    for op in plan.problem.ops:
+        what = op.meaning
         if isinstance(what, NodeChoices):
             asked.update([values.members[name].root for name in what.node.inputs if name])
         elif isinstance(what, Demand):
@@ -147,15 +148,19 @@ class _Embedding:
         self.origins = {id(node): origin for node, origin in zip(nodes, rewriter.origins, strict=True)}
         """By identity of a node, the node that it was."""
         self.choices = {id(choices.node): choices for choices in plan.problem.reached.choices.values()}
-        self.constants = plan.graph.constants.keys() | now.values.graph.constants.keys()
+        self.constants = {*plan.graph.constants, *now.values.graph.constants}
         self._checked: dict[tuple[object, ...], bool] = {}
 
     def holds(self) -> bool:
         """Whether each choice is one: of orders that the values had, and of options that the nodes had."""
-        return all(self._has_orders(root, orders) for root, orders in self.now.values.orders.items()) and all(
+        if not all(self._has_orders(root, orders) for root, orders in self.now.values.orders.items()):
+            return False
+        # Of nodes as they were, on the same tensors, the options are given.
+        given, constants = self.now.given.choices, self.constants
+        return all(
             self._holds_of(choices.node, choices.offered)
             for choices in self.now.choices.values()
-            if not all(name in self.constants for name in choices.node.outputs)
+            if choices is not given.get(id(choices.node)) and not constants.issuperset(choices.node.outputs)
         )
 
     def _has_orders(self, root: str, orders: OrderSet) -> bool:
@@ -169,7 +174,7 @@ class _Embedding:
         if known is None:
             return is_constant
         shape = before.shape(source)
-        given = self.now.given.get(root)
+        given = self.now.given.orders.get(root)
         if given is None or len(orders) > len(given):  # else they are those that it had
             units = self._units(shape)
             had = {without_units(order, units) for order in known}
@@ -179,8 +184,10 @@ class _Embedding:
             return True
         consumer = self.plan.problem.consumer
         turned = shape if shape is None or not own else tuple([shape[d] for d in own])
-        then = costs_alike(consumer, turned, consumer.counted_bytes(before, source))
-        return then == costs_alike(consumer, now.shape(root), consumer.counted_bytes(now, root))
+        nbytes, others = consumer.counted_bytes(before, source), consumer.counted_bytes(now, root)
+        if turned == now.shape(root) and nbytes == others:
+            return True
+        return costs_alike(consumer, turned, nbytes) == costs_alike(consumer, now.shape(root), others)
 
     def _units(self, shape: Shape | None) -> Shape | None:
         """The shape whose dims of one element are not looked at: none where it is to be exact."""

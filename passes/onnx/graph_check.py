@@ -50,7 +50,7 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
     That is where a value has two makers, where it is used before it is made or is not made at all, and where a name is
     no text. `outer` are the values around the graph; a subgraph may use their names for others of its own.
     """
-    known = set(outer)
+    known = {"", *outer}
     own: dict[str, tuple[str, int]] = {}
 
     def define(name: str | bytes, kind: str, number: int) -> None:
@@ -78,8 +78,11 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
         attributes = node.attribute
         inners = graphs_of(node) if attributes else []
         used = node.input
-        for name in (*used, *captured_names(node)) if inners else used:
-            if name and name not in known:
+        if inners:
+            used = [*used, *captured_names(node)]
+        # Nearly always all are.
+        for name in () if known.issuperset(used) else used:
+            if name not in known:
                 title = node_title(node, number)
                 later = {made: k for k, each in enumerate(graph.node) for made in each.output}
                 if name in later:
@@ -92,8 +95,12 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
         for inner in inners:
             check_names(inner, known, f"a subgraph of {node_title(node, number)}")
         for name in node.output:
-            if name:
-                define(name, "node", number)
+            if name in known or isinstance(name, bytes):
+                if name:
+                    define(name, "node", number)
+            else:
+                own[name] = "node", number
+                known.add(name)
     for value in graph.output:
-        if value.name not in known:
+        if value.name not in known or (not value.name and "" not in own):
             raise OnnxImportError(f"{place} has the output {quoted(value.name)}, which nothing computes")

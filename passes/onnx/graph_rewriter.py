@@ -21,7 +21,7 @@ from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.merged_gathers import merge_gathers
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor, is_made_up
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
-from layout_ir.passes.onnx.order_selection import Demand, OrderOption, OrderProblem, ValueName
+from layout_ir.passes.onnx.order_selection import Demand, OrderProblem, OrderSolution
 from layout_ir.passes.onnx.orders import (
     Order,
     Shape,
@@ -33,7 +33,7 @@ from layout_ir.passes.onnx.orders import (
     transposition,
 )
 from layout_ir.passes.onnx.reachable_orders import NodeChoices, ReachableOrders
-from layout_ir.selection.named_solution import NamedReorder, NamedSolution
+from layout_ir.selection.solver.selection_problem import Problem, tree_edges
 
 if TYPE_CHECKING:
     import onnx
@@ -73,24 +73,24 @@ class Plan:
         """The orders of outputs and captured values, of their roots."""
 
     @classmethod
-    def chosen(cls, problem: OrderProblem, solution: NamedSolution) -> Plan:
-        """The plan that a solution of the problem says."""
+    def chosen(cls, problem: OrderProblem, numbers: Problem, solution: OrderSolution) -> Plan:
+        """The plan that a solution of the problem says, which is part of the problem `numbers` of the model."""
         plan = cls(problem)
-        reorders: dict[ValueName, list[NamedReorder]] = {}
-        for reorder in solution.reorders:
-            reorders.setdefault(reorder.value, []).append(reorder)
-        for root in problem.roots:
-            value = ValueName(problem.graph, root)
-            plan.made[root] = solution.formats[value]
-            for reorder in reorders.get(value, ()):
-                before = reorder.source
-                for order in plan._steps(root, before, reorder.target):
+        for root in problem.values.orders:
+            place, orders = problem.places[root], problem.orders[root]
+            made, taken = solution.demands[place]
+            plan.made[root] = orders[made]
+            if not taken or (len(taken) == 1 and made in taken):
+                continue
+            for source, target in tree_edges(numbers.values[place].reorder, made, taken):
+                before = orders[source]
+                for order in plan._steps(root, before, orders[target]):
                     plan.origin.setdefault((root, order), (root, before))
                     before = order
-        for name, what in problem.ops.items():
-            option = solution.options[name]
+        for op, choice in zip(problem.ops, solution.numbers.choices[problem.first_op :], strict=False):
+            option, what = op.options.options[choice], op.meaning
             if isinstance(what, NodeChoices):
-                assert isinstance(option, OrderOption) and option.node_option is not None
+                assert option.node_option is not None
                 plan.options[id(what.node)] = option.node_option
                 plan.models[id(what.node)] = what.model
             elif isinstance(what, Demand):
@@ -101,7 +101,7 @@ class Plan:
     def as_is(cls, reached: ReachableOrders, consumer: Consumer) -> Plan:
         """The plan that leaves a graph as it is, with all its Transposes."""
         values = reached.values
-        plan = cls(OrderProblem(values, consumer, 0, list(values.orders), {}, reached, 0))
+        plan = cls(OrderProblem(values, consumer, reached))
         plan.made = {root: own for root, (own, *_) in values.orders.items()}
         for name, node in values.transposes.items():
             member, source = values.members[name], values.members[node.inputs[0]]
@@ -139,7 +139,7 @@ class Plan:
         """A sentence on extents that the run time decides, where values that may be moved have some."""
         open_names: dict[str, None] = {}
         given: dict[str, None] = {}
-        for root in self.problem.roots:
+        for root in self.values.orders:
             shape = self.graph.shape(root)
             if shape is None or is_static(shape):
                 continue
@@ -210,6 +210,8 @@ class GraphRewriter:
         """What is to be said of values that shape inference does not know."""
         self.aliases: dict[str, Place] = {}
         """The tensors that have a second name, by that."""
+        self._plain: dict[int, tuple[NodeOption, bool]] = {}
+        """By identity of an option, it, and whether it is on the orders of the model."""
         self._with_ones: dict[tuple[Place, tuple[int, ...]], str] = {}
         """Constants that have more dims of one element, by the axes of those."""
         self._makers = {
@@ -247,7 +249,7 @@ class GraphRewriter:
             self.names[place] = found
         return found
 
-    @property
+    @cached_property
     def places(self) -> dict[str, Place]:
         """By name of a tensor that was written: the value of the model that it is, and in which order."""
         return {name: place for place, name in self.names.items()} | self.aliases
@@ -445,17 +447,24 @@ class GraphRewriter:
             option = NodeOption(*node.plain_orders)
         for name in node.captures:
             self._alias(name)
-        inputs = [self._input(name, order) for name, order in zip(node.inputs, option.ins, strict=True)]
-        root_order = self.values.root_order
-        outputs = [
-            name and self.name((name, root_order(name, order)))
-            for name, order in zip(node.outputs, option.outs, strict=True)
-        ]
-        model = self.plan.models.get(id(node))
-        is_plain = all(map(is_identity, option.ins)) and all(map(is_identity, option.outs))
-        is_changed = model is not None and not is_plain
+        names, there = self.names, self.there
+        inputs: list[str] = []
+        for name, order in zip(node.inputs, option.ins, strict=True):
+            if name:
+                place = self._place(name, order)
+                written = names.get(place)
+                name = written if written in there else self.need(place)
+            inputs.append(name)
+        outputs: list[str] = []
+        for name, order in zip(node.outputs, option.outs, strict=True):
+            if name:
+                place = self._place(name, order)
+                name = names.get(place) or self.name(place)
+            outputs.append(name)
+        is_plain = self._is_plain(option)
+        model = None if is_plain else self.plan.models.get(id(node))
         is_renamed = tuple(inputs) != node.inputs or tuple(outputs) != node.outputs
-        if not is_changed and not is_renamed and not self.plan.has_blocks:
+        if model is None and not is_renamed and not self.plan.has_blocks:
             self.out.nodes.append(node.proto)
             if is_plain:
                 self.kept.add(id(node))
@@ -463,12 +472,22 @@ class GraphRewriter:
             writer = NodeWriter(
                 node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
             )
-            self.out.nodes.append(
-                model.write(node, option, writer) if model and is_changed else writer.copy()
-            )
-            if is_changed and self.out.nodes[-1].domain != node.proto.domain:
+            self.out.nodes.append(writer.copy() if model is None else model.write(node, option, writer))
+            if model is not None and self.out.nodes[-1].domain != node.proto.domain:
                 self._state_types(node, option, outputs)
-        self.there.update([name for name in outputs if name])
+        there.update(outputs)
+
+    def _is_plain(self, option: NodeOption) -> bool:
+        """Whether a node runs on the orders of the model."""
+        known = self._plain.get(id(option))
+        if known is None:
+            known = self._plain[id(option)] = option, all(map(is_identity, (*option.ins, *option.outs)))
+        return known[1]
+
+    def _place(self, name: str, order: Order) -> Place:
+        """The tensor of the value of this name that lies in an order; () is that of the name itself."""
+        root, own, is_root = self.values.members[name]
+        return root, own if not order else order if is_root else compose(own, order)
 
     def _keep_node(self, node: Node) -> None:
         """Writes a node as it is, whose values lie in one order each, and so under their own names."""
@@ -503,14 +522,6 @@ class GraphRewriter:
             if is_blocked(order):
                 extents[1] = padded_channels(extents[1], self.plan.problem.consumer.block)
             self.types.append(onnx.helper.make_tensor_value_info(name, element, extents))
-
-    def _input(self, name: str, order: Order) -> str:
-        if not name:
-            return ""
-        root, own, is_root = self.values.members[name]
-        place = root, own if not order else order if is_root else compose(own, order)
-        found = self.names.get(place)
-        return found if found in self.there else self.need(place)
 
     def _reshaped(self, node: Node, option: NodeOption, number: int, axes: Sequence[int]) -> str | None:
         """A constant input with dims of one element at `axes`; None for a value of the run time."""

@@ -120,6 +120,8 @@ def _more(
     for name, type in said.items():
         other = found.get(name)
         if other is not None:
+            if type == other and other.WhichOneof("value"):
+                continue
             # Values of a network have few types.
             pair = type.SerializeToString(), other.SerializeToString()
             if pair not in known:

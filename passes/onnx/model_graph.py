@@ -124,15 +124,26 @@ class Graph:
         """Tensors of the whole model that are in another order than they are stored in."""
         self.folded: dict[str, NDArray[Any]] = {}
         """Values that have become constants; `constants` has them without elements."""
+        self.computed: dict[str, NDArray[Any]] = {}
+        """Elements of values that constants decide, as far as somebody computed them."""
+        self._arrays: dict[str, NDArray[Any] | None] = {}
+        self._forget_types()
+        self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
+        """The types and shapes of results by all that they follow from."""
+
+    def _forget_types(self) -> None:
+        """Forgets what was found by types."""
         self._shapes = _Shapes(self.types, self.constants)
         self.shape: Callable[[str], Shape | None] = self._shapes.__getitem__
         """The shape of a value; None where not even its rank is known, or where it is no tensor."""
         self._elements: dict[str, int] = {}
-        self._arrays: dict[str, NDArray[Any] | None] = {}
         self._nbytes: dict[str, int] = {}
         """Sizes of values, until more is known of a type."""
-        self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
-        """The types and shapes of results by all that they follow from."""
+
+    def replace_types(self, types: dict[str, onnx.TypeProto]) -> None:
+        """States the types of all values anew, of a graph for which no extents were chosen."""
+        self.types = self.sizes = types
+        self._forget_types()
 
     @cached_property
     def taken(self) -> set[str]:
@@ -250,6 +261,18 @@ class Graph:
         """States the shape of a value, as far as it is known, and the number of its element type."""
         self._shapes[name] = shape
         self._elements[name] = element_type
+        self._nbytes.clear()
+
+    def set_places(self, before: Graph, places: Mapping[str, tuple[str, Order]]) -> None:
+        """States the types of values by name, each a value of the graph before in an order of its dims."""
+        shapes, elements = self._shapes, self._elements
+        shape_of, element_of = before.shape, before.element_type
+        for name, (root, order) in places.items():
+            shape = shape_of(root)
+            if shape is not None and not is_identity(order):
+                shape = tuple([shape[d] for d in order])
+            shapes[name] = shape
+            elements[name] = element_of(root)
         self._nbytes.clear()
 
     def infer_results(self, node: Node, read: Mapping[str, NDArray[Any]]) -> list[str]:
@@ -504,7 +527,8 @@ class Node:
         self.proto = proto
         self.graph = graph
         self.op_type = proto.op_type
-        self.domain = domain_of(proto.domain)
+        domain = proto.domain
+        self.domain = domain and domain_of(domain)
         self.inputs = tuple(proto.input)
         self.outputs = tuple(proto.output)
         self.captures: Sequence[str] = () if graph.is_alone else captured_names(proto)
@@ -517,7 +541,6 @@ class Node:
         kept.op_type, kept.domain = self.op_type, self.domain
         kept.inputs, kept.outputs, kept.captures = self.inputs, self.outputs, self.captures
         kept.origin = self
-        kept.plain_orders = self.plain_orders
         return kept
 
     @property
@@ -569,6 +592,8 @@ class Node:
     @cached_property
     def plain_orders(self) -> tuple[tuple[Order, ...], tuple[Order, ...]]:
         """The orders of the model itself, of the inputs and of the outputs; () for a value of unknown rank."""
+        if self.origin is not None:
+            return self.origin.plain_orders
         shapes = [self.graph.shape(name) if name else None for name in (*self.inputs, *self.outputs)]
         orders = [() if shape is None else identity(len(shape)) for shape in shapes]
         return tuple(orders[: len(self.inputs)]), tuple(orders[len(self.inputs) :])
@@ -709,11 +734,7 @@ def rewritten_graph(
         functions=before.functions,
     )
     graph.pending, graph.batches, graph.counted = before.pending, before.batches, before.counted
-    for name, (root, order) in places.items():
-        shape = before.shape(root)
-        if shape is not None and not is_identity(order):
-            shape = tuple([shape[d] for d in order])
-        graph.set_type(name, shape, before.element_type(root))
+    graph.set_places(before, places)
     graph.nodes_of_model = [
         Node(proto, graph) if origin is None else origin.kept_as(proto, graph)
         for proto, origin in zip(model.graph.node, origins or [None] * len(model.graph.node), strict=True)

@@ -26,6 +26,7 @@ from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN, is_blocked
 from layout_ir.passes.onnx.constant_folding import (
+    constant_integers,
     decided_integers,
     fold_constant_transposes,
     has_open_results,
@@ -37,6 +38,7 @@ from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
 from layout_ir.passes.onnx.flattened_products import fold_into_weights, may_fold
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
+from layout_ir.passes.onnx.inferred_types import inferred_types
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
 from layout_ir.passes.onnx.loop_states import with_loops_rearranged
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
@@ -46,12 +48,13 @@ from layout_ir.passes.onnx.model_graph import (
     PendingTensor,
     graphs_of_model,
     is_transpose,
+    overridable_names,
     rewritten_graph,
 )
 from layout_ir.passes.onnx.order_selection import model_problem
-from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
+from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity, is_static
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
-from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
+from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
 from layout_ir.passes.onnx.stacked_concats import stack_concats
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.passes.onnx.view_chains import merge_view_chains
@@ -362,13 +365,10 @@ class _Task:
             after = self._left(plans)
         self.plans = plans
         is_blocked = _has_blocks(plans)
-        # Where much is left, there is another look at the model, and they are those that it finds.
         is_better = self._is_better(after, before)
-        is_last = is_blocked or after.count <= 2 or not is_better
-        remaining = _sorted_remaining(plans) if is_last else []
         obligations = _obligations(plans[0])
         result = OptimizedModel(
-            self.model, self.folder, self.pending, self.consumer.name, before, after, remaining, obligations, solution,
+            self.model, self.folder, self.pending, self.consumer.name, before, after, [], obligations, solution,
             certificate, notes, transposed, self.places,
         )  # fmt: skip
         if is_blocked:
@@ -383,13 +383,17 @@ class _Task:
             for rewriter in reversed(rewriters):
                 rewriter.write()
                 self.types.update((value.name, value.type) for value in rewriter.types)
-                places.update({name: result.place(*place) for name, place in rewriter.places.items()})
+                places.update(
+                    {name: result.place(*place) for name, place in rewriter.places.items()}
+                    if result.places
+                    else rewriter.places
+                )
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model, [plan.graph for plan in plans])
             is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
-            boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
+            boundary = after.count <= 2 and all(map(are_at_boundary, plans))
             finds_extents = bool(after.count and notes) and not is_carried
             self.improved = (
                 solution.is_optimal and not is_blocked and (self.certificate or not boundary or finds_extents)
@@ -491,14 +495,14 @@ class _Task:
     ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
         inputs, outputs = _free_names(reached[0].values.graph)
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
-        problem, parts = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
-        omitted = tuple(what for part in parts for what in part.reached.omitted)
+        problem = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
+        omitted = tuple(what for part in reached for what in part.omitted)
         origin = {"target": self.consumer.name, "costs": None, "transpose_kib": self.consumer.transpose_kib}
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         extra = {"origin": origin, "omitted": len(omitted)}
-        found = problem.solve(time_limit=left, certificate=self.certificate, extra=extra)
+        found = problem.solve(left, certificate=self.certificate, extra=extra)
         solution = replace(found.numbers, omitted=omitted)
-        plans = [Plan.chosen(part, found) for part in parts]
+        plans = [Plan.chosen(part, problem.numbers, found) for part in problem.parts]
         notes = [note for plan in plans for note in plan.open_extents()]
         return plans, solution, found.certificate, list(dict.fromkeys(notes))
 
@@ -536,8 +540,20 @@ def _graphs(
         names = {name for node in model.graph.node for name in node.output}
         for name in integers.keys() - names:
             del integers[name]
+    graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
+    if not any(map(has_open_results, graphs[0].nodes)):
+        return graphs
+    if not integers and not shapes and len(graphs) == 1 and _has_static_inputs(graphs[0]):
+        # To infer all types once more is quicker than those of single nodes, if that finds them all.
+        found = constant_integers(graphs[0])
+        if found:
+            before = graphs[0].types
+            graphs[0].replace_types(inferred_types(model, overridable_names(model), {}, found, stated)[0])
+            if not any(map(has_open_results, graphs[0].nodes)):
+                integers |= found
+                return graphs
+            graphs[0].replace_types(before)
     while True:
-        graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
         more = decided_integers(graphs[0], integers)
         if not more.keys() - integers.keys():
             return graphs
@@ -545,6 +561,13 @@ def _graphs(
         # Types were inferred on the way; once all extents are known, no more can be found.
         if len(graphs) == 1 and not shapes and not any(map(has_open_results, graphs[0].nodes)):
             return graphs
+        graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
+
+
+def _has_static_inputs(graph: Graph) -> bool:
+    """Whether the extents of all inputs are numbers."""
+    shapes = [graph.shape(value.name) for value in graph.proto.input]
+    return all(shape is not None and is_static(shape) for shape in shapes)
 
 
 def _reached(graphs: Sequence[Graph], propagation: OrderPropagation) -> list[ReachableOrders]:
@@ -579,8 +602,8 @@ def check_model(
     model, folder = read_model(source)
     consumer = replace(consumer_named(target), transpose_kib=_transpose_kib(certificate))
     graphs = _graphs(model, folder, shapes, {}, {}, {})
-    problem, _ = model_problem(_reached(graphs, OrderPropagation(consumer)), consumer)
-    compare_problems(certificate, problem.numbers())
+    problem = model_problem(_reached(graphs, OrderPropagation(consumer)), consumer)
+    compare_problems(certificate, problem.numbers)
 
 
 def _transpose_kib(certificate: dict[str, Any]) -> int:

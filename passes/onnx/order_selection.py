@@ -8,9 +8,9 @@ written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import contains
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from operator import contains, getitem
+from typing import Any, NamedTuple
 
 from layout_ir.frontends.onnx.functions import node_name
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer
@@ -20,40 +20,22 @@ from layout_ir.passes.onnx.reachable_orders import (
     Member,
     NodeChoices,
     OfferedOptions,
+    OrderSet,
     ReachableOrders,
     Values,
 )
-from layout_ir.selection.named_problem import NamedProblem
-from layout_ir.selection.numbering import Option
-from layout_ir.selection.solver.selection_problem import FORBIDDEN
-
-
-class OpName(NamedTuple):
-    """An op of the problem: the number of its graph, its own number there, and what it stands for, in words."""
-
-    graph: int
-    number: int
-    what: str
-
-    def __str__(self) -> str:
-        return self.what
-
-
-class ValueName(NamedTuple):
-    """A value of the problem: the number of its graph, and the root."""
-
-    graph: int
-    root: str
-
-    def __str__(self) -> str:
-        return self.root
-
-
-@dataclass(frozen=True, slots=True)
-class OrderOption(Option):
-    """An option of a node, in orders of roots that may be had in several, and the same in those of all its values."""
-
-    node_option: NodeOption | None = None
+from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.selection_problem import (
+    FORBIDDEN,
+    Choice,
+    Matrix,
+    OpNode,
+    Problem,
+    Solution,
+    ValueNode,
+    demands,
+)
+from layout_ir.selection.solver.solve import solve
 
 
 @dataclass(frozen=True)
@@ -64,21 +46,104 @@ class Demand:
     order: Order
 
 
+Meaning = NodeChoices | str | Demand
+"""What an op stands for: a node, the name of a source (an input or a constant), or a demand."""
+
+
+class OrderOption(NamedTuple):
+    """An option of an op, in orders of roots that may be had in several; of a node, the same in those of all values."""
+
+    ins: tuple[Order, ...]
+    outs: tuple[Order, ...]
+    cost: int
+    node_option: NodeOption | None = None
+
+
+class Options(NamedTuple):
+    """The options of an op; of those on the same orders, the one of least cost."""
+
+    options: tuple[OrderOption, ...]
+    taken: tuple[OrderSet, ...]
+    """Per operand, the orders in which some option takes it."""
+    made: tuple[OrderSet, ...]
+    largest: int
+    """The most that one costs."""
+
+
+class StatedOp(NamedTuple):
+    """An op, the roots that it uses and makes, and its options, one object for all ops that have the same."""
+
+    operands: list[str]
+    results: list[str]
+    options: Options
+    meaning: Meaning
+
+
 @dataclass
 class OrderProblem:
     """What the values and ops that a graph adds to a problem stand for."""
 
     values: Values
     consumer: Consumer
-    graph: int
-    """The number of the graph."""
-    roots: list[str]
-    """The values, those that may be had in several orders."""
-    ops: dict[OpName, NodeChoices | str | Demand]
-    """A node, the name of a source (an input or a constant), or a demand."""
     reached: ReachableOrders
-    largest_rest: int
+    ops: list[StatedOp] = field(default_factory=list[StatedOp])
+    largest_rest: int = 0
     """The most that its ops can cost together."""
+    first_op: int = 0
+    """The number of its first op in the problem of the model."""
+    places: dict[str, int] = field(default_factory=dict[str, int])
+    """The number of each value there: of each root that may be had in several orders."""
+    orders: dict[str, tuple[Order, ...]] = field(default_factory=dict[str, tuple[Order, ...]])
+    """By value, its orders as they are numbered."""
+
+
+class OrderSolution(NamedTuple):
+    """A choice for the problem of a model, and its proof where that was asked for."""
+
+    numbers: Solution
+    demands: Sequence[tuple[int, frozenset[int]]]
+    """Per value, the number of the order that it is made in, and of those that it is needed in."""
+    certificate: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class ModelProblem:
+    """The problem of all graphs of a model, and what each graph adds to it."""
+
+    numbers: Problem
+    parts: Sequence[OrderProblem]
+
+    def solve(
+        self,
+        time_limit: float | None = None,
+        *,
+        certificate: bool = False,
+        extra: Mapping[str, Any] | None = None,
+    ) -> OrderSolution:
+        """The choice of least cost, in `time_limit` seconds; with `certificate` it has its proof, and in that the
+        entries `extra`, whose `origin` has all names besides."""
+        proof = None
+        if certificate:
+            more = dict(extra or {})
+            more["origin"] = {**self._names(), **more.get("origin", {})}
+            solution, proof = certify(self.numbers, time_limit, extra=more)
+        else:
+            solution = solve(self.numbers, time_limit=time_limit)
+        return OrderSolution(solution, demands(self.numbers, solution.choices), proof)
+
+    def _names(self) -> dict[str, Any]:
+        """All names as text, in the order of their numbers."""
+        return {
+            "ops": [_title(op.meaning) for part in self.parts for op in part.ops],
+            "values": [root for part in self.parts for root in part.places],
+            "formats": [list(map(str, part.orders[root])) for part in self.parts for root in part.places],
+        }
+
+
+def _title(meaning: Meaning) -> str:
+    if isinstance(meaning, NodeChoices):
+        return node_name(meaning.node.proto)
+    return f"source '{meaning}'" if isinstance(meaning, str) else f"result '{meaning.name}'"
 
 
 def model_problem(
@@ -87,116 +152,105 @@ def model_problem(
     *,
     free_inputs: Sequence[str] = (),
     free_outputs: Sequence[str] = (),
-) -> tuple[NamedProblem, list[OrderProblem]]:
-    """The problem of all graphs of a model, and what each graph adds to it; inputs and outputs of the first graph that
-    are free may be had in any order."""
-    problem = NamedProblem(lambda value, source, target: None)
-    found = [
-        _order_problem(
-            problem, number, graph, consumer, () if number else free_inputs, () if number else free_outputs
-        )
-        for number, graph in enumerate(reached)
-    ]
-    return problem, found
+) -> ModelProblem:
+    """The problem of all graphs of a model; inputs and outputs of the first graph that are free may be had in any
+    order."""
+    numbers = _Numbers()
+    for number, graph in enumerate(reached):
+        free = ((), ()) if number else (free_inputs, free_outputs)
+        numbers.add(_order_problem(graph, consumer, *free))
+    return ModelProblem(Problem(tuple(numbers.ops), tuple(numbers.values)), numbers.parts)
 
 
 def _order_problem(
-    problem: NamedProblem,
-    number: int,
-    reached: ReachableOrders,
-    consumer: Consumer,
-    free_inputs: Sequence[str],
-    free_outputs: Sequence[str],
+    reached: ReachableOrders, consumer: Consumer, free_inputs: Sequence[str], free_outputs: Sequence[str]
 ) -> OrderProblem:
-    """Adds graph `number` to a problem."""
+    """What a graph adds, without numbers."""
     values = reached.values
-    graph = values.graph
-    statement = _Statement(problem, number, values, consumer)
+    graph, choices = values.graph, reached.choices
+    statement = _Statement(values)
     for place, node in enumerate(values.nodes):
         for name in node.captures:
             statement.add_result(name, is_free=False)
         # All values of a node that was not come to have one order only.
-        if place in reached.choices:
-            statement.add_node(reached.choices[place])
+        if place in choices:
+            statement.add_node(choices[place])
     statement.add_sources({*graph.constants, *free_inputs})
     for value in graph.proto.output:
         statement.add_result(value.name, is_free=value.name in free_outputs)
-    return OrderProblem(
-        values, consumer, number, list(values.orders), statement.meaning, reached, statement.largest
-    )
+    return OrderProblem(values, consumer, reached, statement.ops, statement.largest)
+
+
+_Slots = Sequence[tuple[int, Member]]
+"""Inputs or outputs of a node by number, with what they are names of."""
 
 
 class _Statement:
     """The ops of a graph, as they are added; its values are the roots that may be had in several orders."""
 
-    def __init__(self, problem: NamedProblem, graph: int, values: Values, consumer: Consumer):
-        self.problem = problem
-        self.graph = graph
+    def __init__(self, values: Values):
         self.values = values
         self.orders = values.orders
-        self.meaning: dict[OpName, NodeChoices | str | Demand] = {}
+        self.ops: list[StatedOp] = []
         self.largest = 0
         """The most that the ops so far can cost together."""
         self._made: set[str] = set()
-        self._options: dict[tuple[object, ...], tuple[tuple[OrderOption, ...], int]] = {}
-        """What `add_node` found for options on names and orders like these, and the most that one costs."""
-        self._names: dict[str, ValueName] = {}
-        self._kinds: dict[str, tuple[Order, ...]] = {}
-        """By root its orders, one tuple for all roots that have the same."""
-        kinds: dict[int, tuple[Order, ...]] = {}
-        costs: dict[object, _ReorderCost] = {True: _constant_cost}
-        for root, own in self.orders.items():
-            orders = kinds.get(id(own))
-            if orders is None:
-                orders = kinds[id(own)] = tuple(own)
-            self._kinds[root] = orders
-            name = self._names[root] = ValueName(graph, root)
-            alike: object = True
-            if root not in values.graph.constants:
-                shape, nbytes = values.graph.shape(root), consumer.counted_bytes(values.graph, root)
-                alike = costs_alike(consumer, shape, nbytes)
-                if alike not in costs:
-                    costs[alike] = _reorder_cost(consumer, shape, nbytes)
-            problem.add_value(name, formats=orders, reorder_cost=costs[alike], alike=alike)
-
-    def _add(
-        self,
-        operands: Sequence[str],
-        results: Sequence[str],
-        options: Sequence[Option],
-        meaning: NodeChoices | str | Demand,
-        what: str,
-    ) -> None:
-        name = OpName(self.graph, len(self.meaning), what)
-        names = self._names
-        used, made = [names[root] for root in operands], [names[root] for root in results]
-        self.problem.add_op(name, used, made, options)
-        self.meaning[name] = meaning
-
-    def _root(self, name: str) -> str | None:
-        """The root of which this is a name; None where it has one order only."""
-        root = self.values.member(name).root if name else ""
-        return root if root in self.orders else None
+        self._options: dict[tuple[object, ...], Options] = {}
+        """By what is offered to a node, and by the names and orders of its values."""
 
     def add_node(self, choices: NodeChoices) -> None:
-        """Adds a node; of options that look alike here, the one of least cost."""
+        """Adds a node."""
         node, members, orders = choices.node, self.values.members, self.orders
-        ins = [(k, m) for k, name in enumerate(node.inputs) if name and (m := members[name]).root in orders]
-        outs = [(k, m) for k, name in enumerate(node.outputs) if name and (m := members[name]).root in orders]
+        key: list[object] = [id(choices.offered)]
+        sides: list[list[tuple[int, Member]]] = []
+        for names in (node.inputs, node.outputs):
+            side: list[tuple[int, Member]] = []
+            for k, name in enumerate(names):
+                if name:
+                    member = members[name]
+                    root, order, is_root = member
+                    if root in orders:
+                        side.append((k, member))
+                        key += (k, id(orders[root]), None if is_root else order)
+            key.append(None)
+            sides.append(side)
+        ins, outs = sides
         if not ins and not outs:
             return
-        key: list[object] = [id(choices.offered), len(ins)]
-        for k, m in (*ins, *outs):
-            key += (k, id(self._kinds[m.root]), None if m.is_root else m.order)
-        found = self._options.get(tuple(key))
-        if found is None:
-            known = [orders[m.root] for _, m in (*ins, *outs)]
-            found = self._options[tuple(key)] = _order_options(choices.offered, ins, outs, known)
-        self._made.update([node.outputs[k] for k, _ in outs])
-        options, largest = found
-        self.largest += largest
-        operands, results = [m.root for _, m in ins], [m.root for _, m in outs]
-        self._add(operands, results, options, choices, node_name(node.proto))
+        known = tuple(key)
+        options = self._options.get(known)
+        if options is None:
+            options = self._options[known] = self._of_node(choices.offered, ins, outs)
+        results = [member.root for _, member in outs]
+        self._made.update(results)
+        self.ops.append(StatedOp([member.root for _, member in ins], results, options, choices))
+        self.largest += options.largest
+
+    def _of_node(self, offered: OfferedOptions, ins: _Slots, outs: _Slots) -> Options:
+        """The options of a node in orders of roots."""
+        known = [self.orders[member.root] for _, member in (*ins, *outs)]
+        found: list[OrderOption] = []
+        for option in offered.options:
+            taken = tuple([_root_order(member, option.ins[k]) for k, member in ins])
+            given = tuple([_root_order(member, option.outs[k]) for k, member in outs])
+            # An order that was left out, being one too many, is no choice.
+            if all(map(contains, known, (*taken, *given))):
+                found.append(OrderOption(taken, given, option_cost(option), option))
+        return self._with_orders(found)
+
+    def _with_orders(self, options: Sequence[OrderOption]) -> Options:
+        best: dict[object, OrderOption] = {}
+        for option in options:
+            other = best.setdefault(option[:2], option)
+            if option.cost < other.cost:
+                best[option[:2]] = option
+        kept, set_of = tuple(best.values()), self.values.sets.of
+        taken, made = (
+            zip(*[option.ins for option in kept], strict=True),
+            zip(*[option.outs for option in kept], strict=True),
+        )
+        largest = max([option.cost for option in options])
+        return Options(kept, tuple(map(set_of, taken)), tuple(map(set_of, made)), largest)
 
     def add_sources(self, free: set[str]) -> None:
         """Adds what no node makes: inputs and constants, in any order those that are `free`."""
@@ -204,36 +258,151 @@ class _Statement:
             if root not in self._made:
                 own, *others = orders
                 allowed = [own, *others] if root in free else [own]
-                options = [Option((), (order,), CHANGED_NODE * (order != own)) for order in allowed]
-                self._add((), (root,), options, root, f"source '{root}'")
+                options = [OrderOption((), (order,), CHANGED_NODE * (order != own)) for order in allowed]
+                self.ops.append(StatedOp([], [root], self._with_orders(options), root))
                 self.largest += CHANGED_NODE * bool(others)
 
     def add_result(self, name: str, *, is_free: bool) -> None:
         """Adds that somebody needs the value of this name, as it is or, where it is free, in any order."""
-        root, own = self._root(name), self.values.member(name).order
-        if root is not None:
+        root, own, _ = self.values.member(name)
+        if root in self.orders:
             orders = self.orders[root] if is_free else (own,)
-            options = [Option((order,), (), CHANGED_NODE * (order != own)) for order in orders]
-            self._add((root,), (), options, Demand(name, own), f"result '{name}'")
+            options = [OrderOption((order,), (), CHANGED_NODE * (order != own)) for order in orders]
+            self.ops.append(StatedOp([root], [], self._with_orders(options), Demand(name, own)))
             self.largest += CHANGED_NODE * is_free
 
 
-_Slots = Sequence[tuple[int, Member]]
-"""Inputs or outputs of a node by number, with what they are names of."""
+class _Numbered(NamedTuple):
+    """The choices of an op, and the bits of the orders in which it takes operands and makes results."""
+
+    choices: tuple[Choice, ...]
+    taken: tuple[int, ...]
+    made: tuple[int, ...]
 
 
-def _order_options(
-    offered: OfferedOptions, ins: _Slots, outs: _Slots, known: Sequence[Mapping[Order, None]]
-) -> tuple[tuple[OrderOption, ...], int]:
-    """The options of a node in orders of roots, of which these are `known`, and the most that one costs."""
-    options: list[OrderOption] = []
-    for option in offered.options:
-        taken = tuple([_root_order(member, option.ins[k]) for k, member in ins])
-        given = tuple([_root_order(member, option.outs[k]) for k, member in outs])
-        # An order that was left out, being one too many, is no choice.
-        if all(map(contains, known, (*taken, *given))):
-            options.append(OrderOption(taken, given, option_cost(option), node_option=option))
-    return tuple(options), max(int(option.cost or 0) for option in options)
+_Row = tuple[tuple[int, ...], tuple[int, ...], int]
+"""A choice: the numbers of the orders of operands and of results, and the cost."""
+
+
+class _Numbers:
+    """The ops and values of graphs in numbers: a value has the number of its maker among those that make one, and its
+    orders have theirs as options come to them."""
+
+    def __init__(self) -> None:
+        self.parts: list[OrderProblem] = []
+        self.ops: list[OpNode] = []
+        self.values: list[ValueNode] = []
+        self._places: dict[int, dict[Order, int]] = {}
+        """By identity of a set of orders, their numbers."""
+        self._choices: dict[tuple[int, ...], _Numbered] = {}
+        """By identities of the options of an op, and of the orders of its values."""
+        self._equal: dict[tuple[_Row, ...], _Numbered] = {}
+        """Of ops of different options, many have the same choices in numbers: one object stands for all of these."""
+        self._matrices: dict[tuple[object, ...], ValueNode] = {}
+        """By what costs follow from, identity of the orders, and the bits of those that are made and taken."""
+
+    def add(self, part: OrderProblem) -> None:
+        """Gives numbers to what a graph adds."""
+        first = len(self.values)
+        part.first_op = len(self.ops)
+        sets = _orders_of_values(part)
+        places = part.places = {root: first + k for k, root in enumerate(sets)}
+        known = {id(own): tuple(own) for own in sets.values()}
+        part.orders = {root: known[id(own)] for root, own in sets.items()}
+        made = dict.fromkeys(sets, 0)
+        """Per value, the bits of the orders in which it is made."""
+        taken = dict.fromkeys(sets, 0)
+        for operands, results, options, _ in part.ops:
+            key = (id(options), *[id(sets[root]) for root in operands], *[id(sets[root]) for root in results])
+            own = self._choices.get(key)
+            if own is None:
+                own = self._choices[key] = self._numbered(
+                    options, [sets[root] for root in operands], [sets[root] for root in results]
+                )
+            for root, bits in zip(operands, own.taken, strict=True):
+                taken[root] |= bits
+            for root, bits in zip(results, own.made, strict=True):
+                made[root] |= bits
+            self.ops.append(
+                OpNode(
+                    tuple([places[root] for root in operands]),
+                    tuple([places[root] for root in results]),
+                    own.choices,
+                )
+            )
+        graph, consumer = part.values.graph, part.consumer
+        for root, own in sets.items():
+            shape, nbytes = graph.shape(root), consumer.counted_bytes(graph, root)
+            alike = None if root in graph.constants else costs_alike(consumer, shape, nbytes)
+            kind = alike, id(own), made[root], taken[root]
+            node = self._matrices.get(kind)
+            if node is None:
+                costs = _constant_costs if alike is None else _reorder_costs(consumer, shape, nbytes)
+                matrix = _matrix(part.orders[root], made[root], taken[root], costs)
+                node = self._matrices[kind] = ValueNode(matrix)
+            self.values.append(node)
+        self.parts.append(part)
+
+    def _numbered(self, options: Options, taken: Sequence[OrderSet], made: Sequence[OrderSet]) -> _Numbered:
+        """The choices of an op whose operands and results may be had in these orders."""
+        ins, outs = list(map(self._places_in, taken)), list(map(self._places_in, made))
+        rows = tuple([
+            (tuple(map(getitem, ins, option.ins)), tuple(map(getitem, outs, option.outs)), option.cost)
+            for option in options.options
+        ])  # fmt: skip
+        found = self._equal.get(rows)
+        if found is None:
+            found = self._equal[rows] = _Numbered(
+                tuple([Choice(*row) for row in rows]),
+                tuple(map(_bits, zip(*[row[0] for row in rows], strict=True))),
+                tuple(map(_bits, zip(*[row[1] for row in rows], strict=True))),
+            )
+        return found
+
+    def _places_in(self, orders: OrderSet) -> dict[Order, int]:
+        if id(orders) not in self._places:
+            self._places[id(orders)] = {order: number for number, order in enumerate(orders)}
+        return self._places[id(orders)]
+
+
+def _orders_of_values(part: OrderProblem) -> dict[str, OrderSet]:
+    """Per value, as ops make them one after the other, its orders: those of the ops as these come, then all others."""
+    sets, orders = part.values.sets, part.values.orders
+    found = {root: sets.none for op in part.ops for root in op.results}
+    for operands, results, options, _ in part.ops:
+        for root, own in zip(operands, options.taken, strict=True):
+            found[root] = sets.union(found[root], own)
+        for root, own in zip(results, options.made, strict=True):
+            found[root] = sets.union(found[root], own)
+    return {root: sets.union(own, orders[root]) for root, own in found.items()}
+
+
+def _bits(numbers: Sequence[int]) -> int:
+    return sum([1 << number for number in set(numbers)])
+
+
+def _matrix(orders: Sequence[Order], made: int, taken: int, costs: _ReorderCosts) -> Matrix:
+    """What reorders of a value cost, which is made and taken in the orders of these bits.
+
+    Those that lead nowhere count as nothing: to the only order that the value is made in, and from the only one that it
+    is taken in.
+    """
+    only_made, only_taken = _only(made), _only(taken)
+    rows: list[tuple[int, ...]] = []
+    for f, source in enumerate(orders):
+        row = [0] * len(orders)
+        if only_taken != f:
+            row = costs(source, orders)
+            row[f] = 0
+            if only_made is not None:
+                row[only_made] = 0
+        rows.append(tuple(row))
+    return tuple(rows)
+
+
+def _only(bits: int) -> int | None:
+    """The number of the only bit that is set; None where there are more, or none."""
+    return bits.bit_length() - 1 if bits and not bits & (bits - 1) else None
 
 
 def option_cost(option: NodeOption) -> int:
@@ -249,40 +418,35 @@ def _root_order(member: Member, order: Order) -> Order:
     return order if member.is_root else compose(member.order, order)
 
 
-_ReorderCost = Callable[[ValueName, Order, Order], "int | None"]
-"""What it costs to bring a value from one order into another; None where nothing does."""
+_ReorderCosts = Callable[[Order, Sequence[Order]], list[int]]
+"""What it costs to bring a value from one order into each of some others, FORBIDDEN where nothing does."""
 
 
-def _constant_cost(value: ValueName, source: Order, target: Order) -> int:
+def _constant_costs(source: Order, targets: Sequence[Order]) -> list[int]:
     """A constant is moved now; it is written twice."""
-    return SMALL_NODE
+    return [SMALL_NODE] * len(targets)
 
 
 def costs_alike(consumer: Consumer, shape: Shape | None, nbytes: int) -> object:
-    """All that `_reorder_cost` follows from: equal for values that cost the same to reorder."""
+    """All that `_reorder_costs` follow from: equal for values that cost the same to reorder."""
     whole = consumer.transpose_cost(nbytes)
     if consumer.block or whole >= FORBIDDEN:
         return shape, nbytes
     return whole, () if shape is None or 1 not in shape else tuple([extent == 1 for extent in shape])
 
 
-def _reorder_cost(consumer: Consumer, shape: Shape | None, nbytes: int) -> _ReorderCost:
-    """The cost of reorders of values of a shape, `nbytes` bytes read and written."""
+def _reorder_costs(consumer: Consumer, shape: Shape | None, nbytes: int) -> _ReorderCosts:
+    """The costs of reorders of values of a shape, `nbytes` bytes read and written, from one order into other ones."""
     whole = consumer.transpose_cost(nbytes)
-    if not consumer.block and whole < FORBIDDEN:
-        if shape is None or 1 not in shape:
-            return lambda value, source, target: 0 if source == target else whole
+    if consumer.block or whole >= FORBIDDEN:
+        return lambda source, targets: [
+            consumer.reorder_cost(source, each, shape, nbytes) for each in targets
+        ]
+    if shape is None or 1 not in shape:
+        return lambda source, targets: [whole] * len(targets)
 
-        def transposed(value: ValueName, source: Order, target: Order) -> int:
-            if source == target:
-                return 0
-            is_reshape = without_units(source, shape) == without_units(target, shape)
-            return SMALL_NODE if is_reshape else whole
+    def costs(source: Order, targets: Sequence[Order]) -> list[int]:
+        own = without_units(source, shape)
+        return [SMALL_NODE if without_units(each, shape) == own else whole for each in targets]
 
-        return transposed
-
-    def cost(value: ValueName, source: Order, target: Order) -> int | None:
-        found = consumer.reorder_cost(source, target, shape, nbytes)
-        return None if found >= FORBIDDEN else found
-
-    return cost
+    return costs

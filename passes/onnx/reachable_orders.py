@@ -7,8 +7,9 @@ where one of its values lies in an order asks for orders of the others.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
@@ -151,13 +152,36 @@ class _Candidates(dict[str, OrderSet]):
         return known
 
 
+class _Surroundings:
+    """The nodes that use or make each value, by their places in `values.nodes`, found when they are asked for first."""
+
+    def __init__(self, values: Values):
+        self._values = values
+        self._found: dict[str, list[int]] | None = None
+        """By name."""
+
+    def of(self, root: str) -> list[int]:
+        """The nodes around a root, by all its names; some may be there more than once."""
+        if self._found is None:
+            found = self._found = defaultdict[str, list[int]](list)
+            for number, node in enumerate(self._values.nodes):
+                for name in node.inputs:
+                    found[name].append(number)
+                for name in node.outputs:
+                    found[name].append(number)
+        names = self._values.names.get(root)
+        if names is None:
+            return self._found.get(root, [])
+        return [number for name in names for number in self._found.get(name, ())]
+
+
 class OfferedOptions(NamedTuple):
     """The options of a node for the orders in which its values may be had, that of the model of the file first."""
 
     options: tuple[NodeOption, ...]
-    new_ins: tuple[tuple[int, Order], ...]
-    """The orders that some option asks for and are none of these, each with the number of the input."""
-    new_outs: tuple[tuple[int, Order], ...]
+    new_ins: tuple[tuple[int, tuple[Order, ...]], ...]
+    """The orders that some option asks for and are none of these, by the number of the input."""
+    new_outs: tuple[tuple[int, tuple[Order, ...]], ...]
     """Likewise of the outputs."""
     is_part: bool
     """Whether the model of the node has more."""
@@ -171,19 +195,6 @@ class NodeChoices(NamedTuple):
     offered: OfferedOptions
 
 
-@dataclass(frozen=True)
-class ReachableOrders:
-    """What a graph has to choose from: its values with their orders, and the options of the nodes they come to."""
-
-    values: Values
-    choices: dict[int, NodeChoices]
-    """By place in `values.nodes`. All values of other nodes have one order only."""
-    omitted: tuple[str, ...]
-    """What was left out, in words."""
-    given: Mapping[str, OrderSet] = field(default_factory=dict[str, OrderSet])
-    """By name of a value, the orders that it was said to have at least."""
-
-
 class GivenOrders(NamedTuple):
     """Orders that values have at least, and nodes whose options for these are known and ask for no others."""
 
@@ -194,6 +205,19 @@ class GivenOrders(NamedTuple):
 
 
 _NOTHING_GIVEN = GivenOrders({}, {})
+
+
+@dataclass(frozen=True)
+class ReachableOrders:
+    """What a graph has to choose from: its values with their orders, and the options of the nodes they come to."""
+
+    values: Values
+    choices: dict[int, NodeChoices]
+    """By place in `values.nodes`. All values of other nodes have one order only."""
+    omitted: tuple[str, ...]
+    """What was left out, in words."""
+    given: GivenOrders
+    """What was said of its values and nodes before."""
 
 
 class OrderPropagation:
@@ -210,7 +234,6 @@ class OrderPropagation:
         """Those of single nodes, for such as are the same in a graph that was written anew."""
         self._offered: dict[tuple[Any, ...], OfferedOptions] = {}
         """By number of the node, and identity of the orders in which its values may be had."""
-        self._equal: dict[OfferedOptions, OfferedOptions] = {}
         self.sets = OrderSets()
 
     def reachable(self, graph: Graph, given: GivenOrders = _NOTHING_GIVEN) -> ReachableOrders:
@@ -222,30 +245,28 @@ class OrderPropagation:
         """
         values = Values(graph, self.sets)
         nodes = values.nodes
-        around: dict[str, list[int]] = {}
-        roots = {name: values.members[name].root for name in values.transposes}
-        for number, node in enumerate(nodes):
-            for name in (*node.inputs, *node.outputs):
-                root = roots.get(name, name)
-                own = around.get(root)
-                if own is None:
-                    around[root] = [number]
-                elif own[-1] != number:
-                    own.append(number)
+        around = _Surroundings(values)
         models: dict[int, tuple[NodeModel | None, int | None]] = {}
         found: dict[int, OfferedOptions] = {}
         known: dict[int, NodeChoices] = {}
         omitted: dict[str, None] = {}
-        for name, orders in given.orders.items():
-            if name in around and name not in roots:
-                values.add_orders(name, orders)
-        waiting = {number for root in values.orders for number in around.get(root, ())}
+        if given.orders:
+            used = {name for node in nodes for name in (*node.inputs, *node.outputs)}
+            used.update([values.members[name].root for name in values.transposes if name in used])
+            for name, orders in given.orders.items():
+                if name in used and name not in values.transposes:
+                    values.add_orders(name, orders)
         if given.choices:
+            several = {name for root in values.orders for name in values.names.get(root, (root,))}
+            waiting: set[int] = set()
             for number, node in enumerate(nodes):
                 choices = given.choices.get(id(node))
                 if choices is not None:
                     known[number] = choices
-                    waiting.discard(number)
+                elif not (several.isdisjoint(node.inputs) and several.isdisjoint(node.outputs)):
+                    waiting.add(number)
+        else:
+            waiting = {number for root in values.orders for number in around.of(root)}
         if self.consumer.starters:
             waiting.update(n for n, node in enumerate(nodes) if self.consumer.starts_blocks(node))
         forward = True
@@ -264,16 +285,11 @@ class OrderPropagation:
                         omitted[f"combinations of orders of {node.op_type} '{node_name(node.proto)}'"] = None
                     if offered.new_ins or offered.new_outs:
                         for root in _brought(values, node, offered, omitted):
-                            waiting.update(around.get(root, ()))
+                            waiting.update(around.of(root))
             forward = not forward
-        same: dict[int, OfferedOptions] = {}
         for number, offered in found.items():
-            # One object for all equal options, which nodes of different operators may have.
-            shared = same.get(id(offered))
-            if shared is None:
-                shared = same[id(offered)] = self._equal.setdefault(offered, offered)
-            known[number] = NodeChoices(nodes[number], models[number][0], shared)
-        return ReachableOrders(values, known, tuple(omitted), given.orders)
+            known[number] = NodeChoices(nodes[number], models[number][0], offered)
+        return ReachableOrders(values, known, tuple(omitted), given)
 
     def _model(self, node: Node) -> tuple[NodeModel | None, int | None]:
         """The model of a node, and the number of those like it; None where it may look beyond the node itself."""
@@ -292,13 +308,14 @@ class OrderPropagation:
     def _offer(self, values: Values, node: Node, model: NodeModel | None, kind: int | None) -> OfferedOptions:
         if model is None:
             return OfferedOptions((NodeOption(*node.plain_orders),), (), (), False)
-        ins, outs = values.candidates_of(node.inputs), values.candidates_of(node.outputs)
+        candidates = values.candidates_of((*node.inputs, *node.outputs))
+        count = len(node.inputs)
         if kind is None:
-            return _offered_options(node, model, ins, outs)
-        key = kind, len(ins), *map(id, ins), *map(id, outs)
+            return _offered_options(node, model, candidates[:count], candidates[count:])
+        key = kind, count, *map(id, candidates)
         found = self._offered.get(key)
         if found is None:
-            found = self._offered[key] = _offered_options(node, model, ins, outs)
+            found = self._offered[key] = _offered_options(node, model, candidates[:count], candidates[count:])
         return found
 
 
@@ -307,32 +324,36 @@ def _offered_options(
 ) -> OfferedOptions:
     plain_ins, plain_outs = node.plain_orders
     first = NodeOption(plain_ins, plain_outs)
-    others: list[NodeOption] = []
-    ins, outs = list(map(tuple, known_ins)), list(map(tuple, known_outs))
-    given = model.options(node, ins, outs)
+    given = model.options(node, list(map(tuple, known_ins)), list(map(tuple, known_outs)))
+    options = [first]
     for option in given:
-        if option.ins != plain_ins or option.outs != plain_outs:
-            others.append(option)
+        if option[0] != plain_ins or option[1] != plain_outs:
+            options.append(option)
         elif option.cost and not first.cost:
-            first = option  # the model may know what the node takes as it is
-    options = (first, *others)
+            first = options[0] = option  # the model may know what the node takes as it is
     return OfferedOptions(
-        options,
-        _new_orders(known_ins, [option.ins for option in options]),
-        _new_orders(known_outs, [option.outs for option in options]),
+        tuple(options),
+        _new_orders(known_ins, [option[0] for option in options]),
+        _new_orders(known_outs, [option[1] for option in options]),
         isinstance(given, SomeOptions),
     )
 
 
-def _new_orders(known: Sequence[OrderSet], asked: Sequence[Sequence[Order]]) -> tuple[tuple[int, Order], ...]:
+def _new_orders(
+    known: Sequence[OrderSet], asked: Sequence[Sequence[Order]]
+) -> tuple[tuple[int, tuple[Order, ...]], ...]:
     """The orders per input or output that options ask for and are not known; () stands for that of the value itself."""
-    found: list[tuple[int, Order]] = []
+    found: list[tuple[int, tuple[Order, ...]]] = []
     for k, (own, orders) in enumerate(zip(known, zip(*asked, strict=True), strict=True)):
         # Mostly, all are known.
-        more = set(orders).difference(own)
+        more = set(orders).difference(own, _OWN)
         if more:
-            found += [(k, order) for order in dict.fromkeys(orders) if order and order in more]
+            found.append((k, tuple([order for order in dict.fromkeys(orders) if order in more])))
     return tuple(found)
+
+
+_OWN: tuple[Order, ...] = ((),)
+"""What stands for the order of the value itself."""
 
 
 _NEVER_LOOKED_AT = frozenset((1, 10, 11, 16))
@@ -370,19 +391,20 @@ def _kind(node: Node) -> tuple[Any, ...]:
 
 
 def _brought(values: Values, node: Node, offered: OfferedOptions, omitted: dict[str, None]) -> Iterator[str]:
-    """Adds the orders that the options of a node ask for; the roots that got a new one."""
-    for names, orders in ((node.inputs, offered.new_ins), (node.outputs, offered.new_outs)):
-        for number, order in orders:
+    """Adds the orders that the options of a node ask for; the roots that got new ones."""
+    for names, asked in ((node.inputs, offered.new_ins), (node.outputs, offered.new_outs)):
+        for number, orders in asked:
             name = names[number]
             if not name:
                 continue
             root = values.members[name].root
-            wanted = values.root_order(name, order)
-            known = values.orders.get(root, ())
-            if wanted in known:
-                continue
-            if len(known) >= MOST_ORDERS:
+            wanted = tuple([values.root_order(name, order) for order in orders])
+            known = values.orders.get(root, values.sets.none)
+            new = tuple([order for order in wanted if order not in known])
+            room = MOST_ORDERS - (len(known) or 1)  # its own at least
+            if len(new) > room:
                 omitted[f"orders of '{root}' beyond {MOST_ORDERS}"] = None
-                continue
-            values.add_orders(root, values.sets.single(wanted))
-            yield root
+                new = new[: max(room, 0)]
+            if new:
+                values.add_orders(root, values.sets.of(new))
+                yield root

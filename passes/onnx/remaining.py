@@ -55,6 +55,18 @@ def remaining_transposes(plan: Plan) -> list[Remaining]:
     ]
 
 
+def are_at_boundary(plan: Plan) -> bool:
+    """Whether all Transposes that a plan leaves are there for callers: of inputs, or for outputs."""
+    if plan.graph.outer is not None or any(map(is_transpose, plan.values.nodes)):
+        return not plan.moves and not any(map(is_transpose, plan.values.nodes))
+    made = {name for node in plan.values.nodes for name in node.outputs}
+    results = {value.name for value in plan.graph.proto.output}
+    needed = {
+        (plan.values.member(name).root, order) for name, order in plan.outputs.items() if name in results
+    }
+    return all(move.root not in made or (move.root, move.target) in needed for move in plan.moves)
+
+
 def _of_unknown_rank(plan: Plan, node: Node) -> Remaining:
     """A Transpose that stays a node like any other: of a value of unknown rank, or with a `perm` that does not fit."""
     value, perm = node.input(0), node.ints("perm")

@@ -14,6 +14,7 @@ done where a Transpose behind the Reshape tears the two dims apart; elsewhere no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
@@ -68,17 +69,26 @@ class _Surroundings:
     """Who makes and who takes the values of a graph."""
 
     def __init__(self, graph: Graph):
-        self.makers: dict[str, Node] = {}
-        self.users: dict[str, list[Node]] = {}
-        self.fixed = {value.name for value in graph.proto.output}
+        self.graph = graph
+        self.makers = {name: node for node in graph.nodes for name in node.outputs}
+        self.others: set[str] = set()
+        """Values that are known to come from no Concat."""
+
+    @cached_property
+    def fixed(self) -> set[str]:
         """Values that have to be there by name."""
-        for node in graph.nodes:
-            self.fixed.update(node.captures)
-            for name in node.outputs:
-                self.makers[name] = node
+        results = {value.name for value in self.graph.proto.output}
+        return results.union(*[node.captures for node in self.graph.nodes if node.captures])
+
+    @cached_property
+    def users(self) -> dict[str, list[Node]]:
+        """The nodes that take each value."""
+        users: dict[str, list[Node]] = {}
+        for node in self.graph.nodes:
             for name in node.inputs:
                 if name:
-                    self.users.setdefault(name, []).append(node)
+                    users.setdefault(name, []).append(node)
+        return users
 
     def only_user(self, name: str) -> Node | None:
         """The node that takes a value, besides those that ask for its shape; None where there are several, or none."""
@@ -105,18 +115,21 @@ def _operand(node: Node) -> int | None:
 def _stack_of(around: _Surroundings, reshape: Node) -> _Stack | None:
     """The Concat that a Reshape takes apart, where a Transpose behind it moves the pieces."""
     path: list[Node] = []
-    user, name = reshape, reshape.input(0)
+    names = [reshape.input(0)]
     while True:
-        maker = around.makers.get(name)
-        if maker is None or around.only_user(name) is not user:
-            return None
-        if maker.op_type == "Concat" and not maker.domain:
+        maker = None if names[-1] in around.others else around.makers.get(names[-1])
+        if maker is not None and maker.op_type == "Concat" and not maker.domain:
             break
-        number = 0 if transpose_perm(maker) is not None else _operand(maker)
-        if number is None:
+        number = None if maker is None else 0 if transpose_perm(maker) is not None else _operand(maker)
+        if maker is None or number is None:
+            around.others.update(names)
             return None
         path.insert(0, maker)
-        user, name = maker, maker.inputs[number]
+        names.append(maker.inputs[number])
+    # Few come to a Concat.
+    users = [reshape, *reversed(path)]
+    if any(around.only_user(name) is not user for name, user in zip(names, users, strict=True)):
+        return None
     shape = maker.result_shape()
     if not shape:
         return None

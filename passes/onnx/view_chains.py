@@ -7,6 +7,7 @@ replaced where nobody else uses what is inside of it, and where it has two Trans
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
@@ -22,27 +23,24 @@ def merge_view_chains(graph: Graph) -> None:
     made = {node.outputs[0] for node in views}
     if all(node.inputs[0] not in made for node in views):
         return
-    uses: dict[str, int] = {}
-    for node in graph.nodes:
-        for name in (*node.inputs, *node.captures):
-            uses[name] = uses.get(name, 0) + 1
-    for value in graph.proto.output:
-        uses[value.name] = uses.get(value.name, 0) + 1
+    uses = Counter([name for node in graph.nodes for name in node.inputs])
+    uses.update([name for node in graph.nodes if node.captures for name in node.captures])
+    uses.update([value.name for value in graph.proto.output])
     chains: dict[str, list[Node]] = {}
     """By the result of their last node."""
     for node in views:
         if _is_known(node):
-            before = chains.pop(node.inputs[0], []) if uses.get(node.inputs[0]) == 1 else []
+            before = chains.pop(node.inputs[0], []) if uses[node.inputs[0]] == 1 else []
             chains[node.outputs[0]] = [*before, node]
     merged: dict[int, list[Node]] = {}
     gone: set[int] = set()
-    for chain in chains.values():
-        chain = _between_transposes(chain)
-        if any(node.op_type != "Transpose" for node in chain):
-            nodes = _merged(graph, chain)
+    for found in chains.values():
+        part = _between_transposes(found)
+        if any(node.op_type != "Transpose" for node in part):
+            nodes = _merged(graph, part)
             if nodes is not None:
-                merged[id(chain[-1])] = nodes
-                gone.update(map(id, chain))
+                merged[id(part[-1])] = nodes
+                gone.update(map(id, part))
     if merged:
         graph.nodes = [
             new for node in graph.nodes for new in merged.get(id(node), [] if id(node) in gone else [node])

@@ -103,6 +103,8 @@ class CostFunction(NamedTuple):
     """Of a link, the op."""
     formats: _Value | _ValueWithSets | None = None
     """Of a value, what fills its table."""
+    shape: int = 0
+    """The number of the signature: to compare numbers is quicker."""
 
 
 class CostFunctions:
@@ -143,7 +145,8 @@ class CostFunctions:
         """By identity of the reorders of a value, the number of those that are equal to them."""
         self._room = TREES
         # Few signatures, many cost functions: equal ones are kept once.
-        self._signatures: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._signatures: dict[tuple[Any, ...], tuple[tuple[Any, ...], int]] = {}
+        """Each with its number."""
         for number, op in enumerate(problem.ops):
             scope = (number,) if len(op.choices) > 1 else ()
             self._add("op", number, scope, ("op", len(op.choices)))
@@ -166,8 +169,10 @@ class CostFunctions:
         op: int = 0,
         formats: _Value | _ValueWithSets | None = None,
     ) -> None:
-        signature = self._signatures.setdefault(signature, signature)
-        self.functions.append(CostFunction(kind, number, scope, signature, op, formats))
+        known = self._signatures.get(signature)
+        if known is None:
+            known = self._signatures[signature] = signature, len(self._signatures)
+        self.functions.append(CostFunction(kind, number, scope, known[0], op, formats, known[1]))
 
     def _add_values(self, direct: int, tails: bool) -> None:
         makers, users = self.problem.producers(), self.problem.uses()

@@ -99,6 +99,8 @@ class Elimination:
         """Per slot its messages."""
         self._trail: list[_BestOfBatch | _BestOfBucket] = []
         """What `backward` goes by, in the order of eliminations."""
+        self._shapes: dict[tuple[object, ...], int] = {}
+        """Numbers of the shapes of buckets and of all that they add up."""
         self._contents: dict[tuple[object, ...], int] = {}
         """Numbers of what buckets add up; one number where it is the same."""
         self._content_of: dict[int, int] = {}
@@ -135,14 +137,15 @@ class Elimination:
         return self._segment(segment, deadline)
 
     def _segment(self, numbers: list[int], deadline: float | None) -> bool:
-        groups: dict[tuple[Any, ...], list[int]] = {}
+        groups: dict[tuple[int, int], list[int]] = {}
         for number in numbers:
-            groups.setdefault(self._signature(number), []).append(number)
-        for signature in sorted(groups, key=lambda s: s[0]):
-            shape: tuple[int, ...] = signature[1]
+            groups.setdefault((self.order.buckets[number].level, self._shape(number)), []).append(number)
+        for group in sorted(groups, key=lambda key: key[0]):
+            first = self.order.buckets[groups[group][0]]
+            shape = tuple([self.functions.domains[v] for v in (first.variable, *first.rest)])
             alike: dict[int, list[int]] = {}
-            for number in groups[signature]:
-                alike.setdefault(self._content(number, signature), []).append(number)
+            for number in groups[group]:
+                alike.setdefault(self._content(number, group[1]), []).append(number)
             again = [
                 (self._known[content], alike.pop(content)) for content in [*alike] if content in self._known
             ]
@@ -162,32 +165,33 @@ class Elimination:
                     self._batch(part, shape)
         return True
 
-    def _content(self, number: int, signature: tuple[Any, ...]) -> int:
-        """The number of what a bucket adds up, which the messages in its slots are part of."""
+    def _content(self, number: int, shape: int) -> int:
+        """The number of what a bucket of this shape adds up, which the messages in its slots are part of."""
         found = self._content_of.get(number)
         if found is None:
             bucket, content = self.order.buckets[number], self.functions.content
             slots = [tuple(sorted(self._writers.pop(slot))) for slot in bucket.slots]
-            key = (*signature[1:], *map(content, bucket.functions), *slots)
+            key = (shape, *map(content, bucket.functions), *slots)
             found = self._content_of[number] = self._contents.setdefault(key, len(self._contents))
             if bucket.out >= 0:
                 self._writers.setdefault(bucket.out, []).append(found)
         return found
 
-    def _signature(self, number: int) -> tuple[Any, ...]:
+    def _shape(self, number: int) -> int:
+        """The number of the shape of a bucket, and of all that it adds up."""
         bucket = self.order.buckets[number]
-        domains = self.functions.domains
+        domains, functions, slots = self.functions.domains, self.functions.functions, self.order.slots
         axis = {bucket.variable: 0}
         for w in bucket.rest:
             axis[w] = len(axis)
-        shape = tuple([domains[v] for v in axis])
-        parts: list[Any] = []
-        for k in bucket.functions:
-            function = self.functions.functions[k]
-            parts.append((function.signature, tuple([axis[v] for v in function.scope])))
-        for slot in bucket.slots:
-            parts.append(tuple([axis[v] for v in self.order.slots[slot]]))
-        return bucket.level, shape, bucket.out < 0, tuple(parts)
+        key = (
+            bucket.out < 0,
+            len(bucket.functions),
+            *[domains[v] for v in axis],
+            *[(functions[k].shape, *[axis[v] for v in functions[k].scope]) for k in bucket.functions],
+            *[tuple([axis[v] for v in slots[slot]]) for slot in bucket.slots],
+        )
+        return self._shapes.setdefault(key, len(self._shapes))
 
     def _bucket(self, content: int, own: list[int], shape: tuple[int, ...]) -> None:
         """Eliminates buckets that add up the same small tables, as lists."""
@@ -236,7 +240,7 @@ class Elimination:
     def _tables(self, numbers: list[int]) -> Table:
         """The tables of cost functions of one signature, stacked; they are not to be written to."""
         functions = self.functions
-        key = (functions.functions[numbers[0]].signature, *map(functions.content, numbers))
+        key = (functions.functions[numbers[0]].shape, *map(functions.content, numbers))
         found = self._filled.get(key)
         if found is None:
             found = functions.tables(numbers)
@@ -247,7 +251,7 @@ class Elimination:
 
     def _entries(self, number: int) -> Sequence[int]:
         """The table of a cost function as a list."""
-        key = self.functions.functions[number].signature, *self.functions.content(number)
+        key = self.functions.functions[number].shape, *self.functions.content(number)
         found = self._listed.get(key)
         if found is None:
             found = self.functions.entries(number)

@@ -115,7 +115,9 @@ class _OrderSearch:
         self._rounds(min(self.limit, ROUND_LIMIT), 2)
         limit = 1
         while self.near and limit < self.limit:
-            limit = min(2 * limit, self.limit)
+            # What no variable has so few entries for would change nothing.
+            least = min(map(self._entries, self.near))
+            limit = min(max(2 * limit, 1 << (least - 1).bit_length()), self.limit)
             self._rounds(limit)
         self.order.core_variables = sorted(self.near)
         self.order.core_functions = [

@@ -55,7 +55,7 @@ def limited(entries: list[int]) -> list[int]:
 def least(table: Sequence[int], states: int) -> tuple[list[int], list[int]]:
     """The least entries over the first axis, which has so many states, and where they are: the first of equals."""
     rest = len(table) // states
-    columns = [table[k::rest] for k in range(rest)]
+    columns = list(zip(*[table[k : k + rest] for k in range(0, len(table), rest)], strict=True))
     low = list(map(min, columns))
     return low, [column.index(entry) for column, entry in zip(columns, low, strict=True)]
 

@@ -422,6 +422,11 @@ class Elementwise:
         others = node.plain_orders[1][1:]
         left_out = [k for k, shape in enumerate(shapes) if shape is None]
         smaller = [(k, rank - own) for k, own in enumerate(ranks) if own < rank]
+        if not left_out and not smaller:
+            count = len(shapes)
+            for order in dict.fromkeys(orders):
+                yield NodeOption((order,) * count, (order, *others))
+            return
         for order in dict.fromkeys(orders):
             mine: list[Order] = [order] * len(shapes)
             more = 0

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import layout_ir as li
-from layout_ir.passes.onnx.constant_folding import decided_integers
+from layout_ir.passes.onnx.constant_folding import constant_integers, decided_integers
 from layout_ir.passes.onnx.model_graph import graphs_of_model
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
 
@@ -106,6 +106,25 @@ def test_a_list_that_a_reshape_reads_is_found_and_says_the_shape():
     assert {name: array.tolist() for name, array in found.items()} == {"s": [-1, 6, 4]}
     shape = graph.shape("y")
     assert shape is not None and shape[1:] == (6, 4)
+
+
+@pytest.mark.parametrize("extent", [5, "n"])
+def test_lists_that_constants_decide_are_found_without_types_but_no_others(extent: int | str):
+    nodes = [
+        oh.make_node("Concat", ["a", "b"], ["s"], axis=0),
+        oh.make_node("Reshape", ["x", "s"], ["y"]),
+        oh.make_node("Shape", ["y"], ["sizes"]),
+        oh.make_node("Concat", ["sizes", "b"], ["t"], axis=0),
+        oh.make_node("Expand", ["c", "t"], ["z"]),
+    ]
+    lists = [initializer("a", [-1, 6]), initializer("b", [4]), initializer("c", [1.0])]
+    (graph,) = graphs_of_model(model_of(nodes, [value("x", extent, 24)], [value("z")], lists), None, {}, {})
+    graph.set_type("y", (extent, 6, None), 1)  # as if inference had not come so far
+    graph.set_type("z", None, 1)
+    assert {name: array.tolist() for name, array in constant_integers(graph).items()} == {"s": [-1, 6, 4]}
+    assert graph.computed["s"].tolist() == [-1, 6, 4]
+    decided = decided_integers(graph, {})
+    assert decided["s"].tolist() == [-1, 6, 4] and ("t" in decided) == (extent == 5)
 
 
 def test_negative_a_list_that_is_known_is_not_computed_again():

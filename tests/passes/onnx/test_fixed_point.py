@@ -106,10 +106,10 @@ def test_what_is_settled_has_no_choice_for_less(
             moved = [node.inputs[0] for node in now.values.transposes.values()]
             transposes = sum(consumer.transpose_cost(consumer.counted_bytes(graph, name)) for name in moved)
             own = transposes + sum(option_cost(each.offered.options[0]) for each in now.choices.values())
-            problem, (part,) = model_problem([now], consumer)
+            problem = model_problem([now], consumer)
             best = problem.solve()
             assert best.numbers.cost >= own or (
-                divides and Plan.chosen(part, best).transpose_cost >= transposes
+                divides and Plan.chosen(problem.parts[0], problem.numbers, best).transpose_cost >= transposes
             )
         return found
 
@@ -128,7 +128,7 @@ def test_the_orders_before_lead_to_all_that_can_be_reached(monkeypatch: pytest.M
     same: list[int] = []
 
     def compared(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
-        if now.given:
+        if now.given.orders:
             graph = now.values.graph
             whole = OrderPropagation(plan.problem.consumer).reachable(graph)
             for root, orders in whole.values.orders.items():

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import onnx
 import onnx.helper as oh
+import pytest
 
+import layout_ir as li
+from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx.graph_rewriter import Plan
+from layout_ir.passes.onnx.remaining import are_at_boundary, remaining_transposes
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
+from tests.passes.onnx.random_models import random_model
 
 X = (2, 3, 4, 5)
 
@@ -89,3 +97,19 @@ def test_negative_the_input_of_a_subgraph_is_no_callers():
     assert (entry.producer, entry.consumers) == ("input 'v' of a subgraph", ("Conv 'inner'",))
     assert not entry.is_at_boundary
     assert entry.removed_by == "a node around the subgraph that gives it in order (0, 3, 1, 2)"
+
+
+def test_whether_all_are_the_callers_is_what_is_said_of_each(monkeypatch: pytest.MonkeyPatch):
+    answers: list[bool] = []
+
+    def compared(plan: Plan) -> bool:
+        found = are_at_boundary(plan)
+        assert found == all(entry.is_at_boundary for entry in remaining_transposes(plan))
+        answers.append(found)
+        return found
+
+    monkeypatch.setattr(optimize_model, "are_at_boundary", compared)
+    random = Random("boundary")
+    for _ in range(8):
+        li.optimize_onnx(random_model(random, 8)[0])
+    assert {True, False} == set(answers)
