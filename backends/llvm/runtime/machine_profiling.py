@@ -137,7 +137,8 @@ class _Measurement:
         )
         parts: Sequence[Callable[[MachineProfile], MachineProfile]] = (
             self._streaming_volumes, self._lines, self._conflicts, self._scattered_streams, self._sequences,
-            self._prefetch_gain, self._prefetched_jumps, self._prefetch_distance, self._dispatch, self._wake,
+            self._prefetch_gain, self._ordered_prefetch_gain, self._prefetched_jumps, self._prefetch_distance,
+            self._dispatch, self._wake,
         )  # fmt: skip
         for part in parts:
             if perf_counter() < self.deadline:
@@ -277,6 +278,20 @@ class _Measurement:
             return profile
         with_them, without_them = self._seconds([plan, without], 2 * _ROUNDS)
         return replace(profile, prefetch_gain=round(_believed(without_them / with_them, 1.0), 3))
+
+    def _ordered_prefetch_gain(self, profile: MachineProfile) -> MachineProfile:
+        """Of blocks of 16 channels that are streamed to planes: the time without prefetches over that with them."""
+        image = 64 * 56 * 56 * 4
+        shape = max(self.volumes[-1] // (2 * image), 1), 64, 56, 56
+        layouts = [Format.of(tag).bind(shape) for tag in ("nChw16c", "nchw")]
+        plans: list[Plan] = []
+        for gain in (1.0, 2.0):
+            machine = replace(self.machine, measured=replace(profile, ordered_prefetch_gain=gain))
+            plans.append(make_plan(layouts[0], layouts[1], ElementPair(4, 4), 0, machine, stream=True))
+        if plans[0] == plans[1] or not streams(plans[1]):
+            return profile
+        without_them, with_them = self._seconds(plans, 2 * _ROUNDS)
+        return replace(profile, ordered_prefetch_gain=round(_believed(without_them / with_them, 1.0), 3))
 
     def _prefetched_jumps(self, profile: MachineProfile) -> MachineProfile:
         """Of blocks that are read from rows by turns: what lines of many rows cost more than those of few."""
