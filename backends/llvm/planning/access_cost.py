@@ -137,37 +137,38 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     limit = index(streaming_limit([work], pair, machine, threads))
     if all(_side(x, 1, machine).piece >= PAGE for x in (reads, writes)):
         limit = max(limit, streaming_volume(machine, threads, few_streams=True))
-    beside = 1.0 if volume <= limit or not step.kernel.streaming else _BESIDE_MEMORY
-    if step.kernel.streaming:
-        line = profile.streamed_ns if volume <= limit else profile.memory_streamed_ns
+    streaming, in_memory = step.kernel.streaming, volume > limit
+    if streaming:
+        line = profile.memory_streamed_ns if in_memory else profile.streamed_ns
     else:
-        line = profile.cached_ns if volume <= limit else profile.memory_ns
+        line = profile.memory_ns if in_memory else profile.cached_ns
+    hidden = max(line - profile.streamed_ns, 0.0)
     if isinstance(step.kernel, Staged):
         # A block that lies together needs no line of its destination before it is streamed: the way costs time in L1.
+        beside = _BESIDE_MEMORY if streaming and in_memory else 1.0
         line += beside * _STAGING_PART * (profile.streamed_ns if _streams_interval(step.kernel) else line)
-    lines_read = _volume(reads) / LINE / _overlap(work.kernel)
-    # What is streamed twice goes to memory twice.
-    lines_written = _volume(writes) / LINE / (1 if step.kernel.streaming else _overlap(step.kernel))
     prefetched = _prefetches(step, work.kernel, read, machine)
     jumping_reads = read.jumps > profile.sequences and read.piece < PAGE
-    jumping_writes = not step.kernel.streaming and _followed_side(writes, machine).piece < PAGE
-    if volume > limit and (jumping_writes or (jumping_reads and not prefetched)):
+    jumping_writes = not streaming and _followed_side(writes, machine).piece < PAGE
+    if in_memory and (jumping_writes or (jumping_reads and not prefetched)):
         line *= 1 + _UNFOLLOWED
+    lines_read = _volume(reads) / LINE / _overlap(work.kernel)
+    lines_written = _volume(writes) / LINE / _overlap(step.kernel)
     # Each line that is read brings its neighbour, and the other side has as many.
     again = line if 4 * LINE * read.jumps > limit else 0.0
-    waiting = _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=step.kernel.streaming)
-    if step.kernel.streaming:
+    waiting = _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=streaming)
+    if streaming:
         conflicts = _conflicts_of_streams(writes, machine)
         # Meanwhile the next lines come. Measured on Zen 3, ns per line more to 8, 16, 32 and 64 places in one set, from
         # the last level 4.7, 5.3, 6.2 and 8.7, from memory 2.6, 2.5, 4 and 6.4; in pieces of 256 bytes 1.3 from both.
-        hidden = 0.0 if volume <= limit else max(profile.memory_streamed_ns - profile.streamed_ns, 0.0)
         waiting += max(min(conflicts, hidden), conflicts - hidden)
+        # What is streamed twice goes to memory twice.
+        line, waiting = (_overlap(step.kernel) * x for x in (line, waiting))
     waiting *= lines_written
-    held = max(limit, machine.l3 // 2)  # of what is a little more, the last level has a part of the source
-    in_memory = min(max(volume / held - 1, 0.0), 1.0)
-    if in_memory and prefetched and step.prefetch is None:  # which would ask for the source as it lies
+    held = max(limit, machine.l3 // 2)
+    if volume > held and prefetched and step.prefetch is None:  # which would ask for the source as it lies
         # Loads and stores wait at the same time.
-        prefetching = in_memory * profile.prefetched_jump_ns * _unfollowed(reads, machine)
+        prefetching = min(volume / held - 1, 1.0) * profile.prefetched_jump_ns * _unfollowed(reads, machine)
         waiting = max(waiting, prefetching * lines_read)
     return (
         line * (lines_read + lines_written) / 2

@@ -10,6 +10,7 @@ from layout_ir.backends.llvm.planning.staging import (
     buffer_bound,
     copied_tiles,
     stack_bytes,
+    staged_copies,
     staged_rows,
     staged_tiles,
     staging_size,
@@ -176,3 +177,34 @@ def test_blocks_of_channels_go_to_planes_in_one_set_over_a_buffer_where_streams_
     kernels = kernel(8.0, 128 * 128), kernel(0.0, 128 * 128), kernel(8.0, 130 * 128)
     assert [isinstance(x, Staged) for x in kernels] == [True, False, False]
     assert all(x.streaming for x in kernels)
+
+
+def _half_lines_of_planes(rows: int, planes: int) -> Step:
+    """Half lines, of as many planes by turns, each with `rows` of them."""
+    return Step((Loop(rows, 32, 32 * planes),), 0, 0, Copy(32, Loop(planes, 32 * rows, 32)))
+
+
+@pytest.mark.parametrize("rows, planes", [(40, 32), (43, 6), (17, 2)])
+def test_blocks_of_copies_over_a_buffer_fill_intervals_of_the_destination(rows: int, planes: int):
+    step, size = _half_lines_of_planes(rows, planes), 32 * rows * planes
+    steps = staged_copies(step, WIDE)
+    assert steps is not None and all(isinstance(x.kernel, Staged) for x in steps)
+    plan = Plan(1, size, size, tuple(steps))
+    check_plan(plan)
+    assert dict(evaluate(plan)) == dict(evaluate(Plan(1, size, size, (step,))))
+
+
+def test_negative_copies_that_fill_no_lines_or_more_than_l1_has_room_for_go_where_they_go():
+    assert staged_copies(_half_lines_of_planes(40, 34), WIDE) is None
+    assert staged_copies(_half_lines_of_planes(40, 3), WIDE) is None
+    whole = Step((Loop(40, 64, 256),), 0, 0, Copy(64, Loop(4, 64 * 40, 64)))
+    assert staged_copies(whole, WIDE) is None
+
+
+def test_half_lines_of_many_planes_in_memory_are_streamed_over_a_buffer():
+    def kernel(batch: int) -> Kernel:
+        return steps_of("aBcd8b", "acdb", (batch, 256, 56, 56), machine=AVX2)[0].kernel
+
+    large, small = kernel(8), kernel(1)
+    assert isinstance(large, Staged) and large.streaming
+    assert isinstance(small, Copy)
