@@ -96,7 +96,8 @@ def staged_tiles(step: Step) -> list[Step] | None:
     width, stride = tile.width, tile.cols.stride
     high, least = _BLOCK_WRITTEN // width, {axis: index(tile.block(axis)) for axis in ("rows", "cols")}
     # Columns may be few, as those of a block of channels.
-    wide = min((_BLOCK_READ if tile.square else LINE) // width, index(tile.cols.count))
+    wide = max((_BLOCK_READ if tile.square else LINE) // width, least["cols"])
+    wide = min(wide, index(tile.cols.count))
     if not all(isinstance(x, Loop) and x.dst % LINE == 0 for x in step.loops):
         return None
     if step.dst % LINE or stride % LINE or (tile.rows.count * width) % LINE:

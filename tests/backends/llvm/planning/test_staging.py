@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.staging import (
     buffer_bound,
     copied_tiles,
@@ -149,12 +151,13 @@ def test_bytes_whose_rows_are_powers_of_two_apart_are_copied_first():
 
 
 @pytest.mark.parametrize(
-    "rows, cols, width", [(256, 8, 4), (400, 8, 4), (144, 20, 4), (288, 40, 2), (640, 70, 1), (1088, 64, 1)]
+    "rows, cols, width",
+    [(256, 8, 4), (400, 8, 4), (144, 20, 4), (72, 40, 8), (288, 40, 2), (640, 70, 1), (1088, 64, 1)],
 )
 def test_blocks_of_any_tiles_over_a_buffer_are_the_whole_transposition(rows: int, cols: int, width: int):
     size = rows * cols * width
     step = Step((), 0, 0, move_tile(Loop(rows, width * cols, width), Axis(cols, width * rows), width, AVX2))
-    steps = staged_tiles(step)
+    steps = staged_tiles(out_of_cache(step, ElementPair(width, width), AVX2))
     assert steps is not None
     plan = Plan(width, size, size, tuple(steps))
     check_plan(plan)
