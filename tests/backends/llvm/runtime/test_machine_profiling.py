@@ -58,7 +58,7 @@ Rate = Callable[[Plan], float]
 def _measurement(monkeypatch: pytest.MonkeyPatch, rate: Rate, machine: Machine = SMALL) -> Any:
     """A measurement of `machine`, all of whose plans run at this rate."""
 
-    def seconds(self: object, plans: Sequence[Plan], rounds: int = 0) -> list[float]:
+    def seconds(self: object, plans: Sequence[Plan], rounds: int = 0, *, usual: bool = False) -> list[float]:
         return [index(plan.src_bytes + plan.dst_bytes) / rate(plan) / 1e9 for plan in plans]
 
     kind = vars(machine_profiling)["_Measurement"]
