@@ -107,7 +107,9 @@ def reorder(
 
     Raises LayoutError where shapes, formats, arrays or numbers do not fit.
     """
-    if not (saturate or any(x is not None for x in (shape, source_dtype, beta, dim, threads))):
+    # Spelled out: `any` of a generator takes a third of a call for 4 KiB.
+    plain = shape is None and source_dtype is None and beta is None and dim is None and threads is None
+    if plain and not saturate:
         try:
             known = _known(source, destination, x.shape, x.dtype, dtype, scale, zero_point)
         except (TypeError, AttributeError):  # an array among the numbers; what is no array

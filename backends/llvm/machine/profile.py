@@ -62,6 +62,9 @@ class MachineProfile:
     prefetch_gain: float
     """How many times as fast it makes tiles that read parts of lines, from rows that the processor follows, to prefetch
     the next iteration as well (1; on Emerald Rapids 0.9)."""
+    ordered_prefetch_gain: float
+    """How many times as fast it makes tiles that stream to many places what they read in order, a source in memory, to
+    prefetch it two pages ahead (1; on Zen 3 1.35)."""
     prefetched_jump_ns: float
     """Nanoseconds more per line in memory that is read from one of 64 rows by turns, a block of each, and prefetched a
     turn ahead, than from one of 16 (0; on Zen 3 5)."""
@@ -161,6 +164,7 @@ def _of_zen3(profile: MachineProfile, l2: int, l3: int) -> MachineProfile:
         page_ns=0.03,
         sequences=16,
         prefetch_gain=0.9,
+        ordered_prefetch_gain=1.35,
         prefetched_jump_ns=5.0,
     )
 
@@ -185,6 +189,7 @@ def _by_caches(l2: int, l3: int) -> MachineProfile:
         page_ns=0.2,
         sequences=8,
         prefetch_gain=1.0,
+        ordered_prefetch_gain=1.0,
         prefetched_jump_ns=0.0,
         prefetch_distance=256,
         dispatch_bytes=80 << 10,

@@ -84,6 +84,14 @@ them in its turn."""
 _STREAMED_CONFLICT = 0.4
 """Of what a conflict in L1 costs a store through the caches, what it costs one past them."""
 
+_FEW_SETS, _UNNOTICED = 4, 1.8
+"""Sets of L1 that are few for lines which are streamed to places that share them, in more of which conflicts become
+rarer; and the places in each that begin to count."""
+
+_BESIDE_MEMORY = 0.5
+"""Of what the way through a buffer that is streamed takes, what is left where lines are in memory: meanwhile the next
+ones come. Measured on Zen 3, blocks of 8 channels to planes of f32, ns per line more than in tiles: in memory 0.1."""
+
 _TLB_ENTRIES = 64
 """Pages that the first TLB knows, on the processors of the last ten years: 64 to 96."""
 
@@ -129,30 +137,39 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     limit = index(streaming_limit([work], pair, machine, threads))
     if all(_side(x, 1, machine).piece >= PAGE for x in (reads, writes)):
         limit = max(limit, streaming_volume(machine, threads, few_streams=True))
-    if step.kernel.streaming:
-        line = profile.streamed_ns if volume <= limit else profile.memory_streamed_ns
+    streaming, in_memory = step.kernel.streaming, volume > limit
+    if streaming:
+        line = profile.memory_streamed_ns if in_memory else profile.streamed_ns
     else:
-        line = profile.cached_ns if volume <= limit else profile.memory_ns
+        line = profile.memory_ns if in_memory else profile.cached_ns
+    hidden = max(line - profile.streamed_ns, 0.0)
     if isinstance(step.kernel, Staged):
         # A block that lies together needs no line of its destination before it is streamed: the way costs time in L1.
-        line += _STAGING_PART * (profile.streamed_ns if _streams_interval(step.kernel) else line)
-    lines_read = _volume(reads) / LINE / _overlap(work.kernel)
-    # What is streamed twice goes to memory twice.
-    lines_written = _volume(writes) / LINE / (1 if step.kernel.streaming else _overlap(step.kernel))
+        beside = _BESIDE_MEMORY if streaming and in_memory else 1.0
+        line += beside * _STAGING_PART * (profile.streamed_ns if _streams_interval(step.kernel) else line)
     prefetched = _prefetches(step, work.kernel, read, machine)
     jumping_reads = read.jumps > profile.sequences and read.piece < PAGE
-    jumping_writes = not step.kernel.streaming and _followed_side(writes, machine).piece < PAGE
-    if volume > limit and (jumping_writes or (jumping_reads and not prefetched)):
+    jumping_writes = not streaming and _followed_side(writes, machine).piece < PAGE
+    if in_memory and (jumping_writes or (jumping_reads and not prefetched)):
         line *= 1 + _UNFOLLOWED
+    lines_read = _volume(reads) / LINE / _overlap(work.kernel)
+    lines_written = _volume(writes) / LINE / _overlap(step.kernel)
     # Each line that is read brings its neighbour, and the other side has as many.
     again = line if 4 * LINE * read.jumps > limit else 0.0
-    waiting = (
-        _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=step.kernel.streaming) * lines_written
-    )
-    in_memory = volume > max(limit, machine.l3 // 2)  # below, the last level has part of the source
-    if in_memory and prefetched and step.prefetch is None:  # which would ask for the source as it lies
+    waiting = _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=streaming)
+    if streaming:
+        conflicts = _conflicts_of_streams(writes, machine)
+        # Meanwhile the next lines come. Measured on Zen 3, ns per line more to 8, 16, 32 and 64 places in one set, from
+        # the last level 4.7, 5.3, 6.2 and 8.7, from memory 2.6, 2.5, 4 and 6.4; in pieces of 256 bytes 1.3 from both.
+        waiting += max(min(conflicts, hidden), conflicts - hidden)
+        # What is streamed twice goes to memory twice.
+        line, waiting = (_overlap(step.kernel) * x for x in (line, waiting))
+    waiting *= lines_written
+    held = max(limit, machine.l3 // 2)
+    if volume > held and prefetched and step.prefetch is None:  # which would ask for the source as it lies
         # Loads and stores wait at the same time.
-        waiting = max(waiting, profile.prefetched_jump_ns * _unfollowed(reads, machine) * lines_read)
+        prefetching = min(volume / held - 1, 1.0) * profile.prefetched_jump_ns * _unfollowed(reads, machine)
+        waiting = max(waiting, prefetching * lines_read)
     return (
         line * (lines_read + lines_written) / 2
         + _read_cost(read, machine, again, prefetched=prefetched) * lines_read
@@ -211,7 +228,6 @@ def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, str
     cost = _JUMP * profile.cached_ns + l1 * profile.l1_conflict_ns * (_STREAMED_CONFLICT if streams else 1)
     if streams:
         cost += profile.streamed_jump_ns * _scattered(side.jumps)
-        cost += profile.streamed_conflict_ns * _crowded(side, machine.ways[0][0])
         if l1 and side.jumps > _held(side.stride, machine.ways[1]):
             cost += profile.l1_conflict_ns
     else:
@@ -256,15 +272,29 @@ def _unfollowed(walk: Walk, machine: Machine) -> float:
     return min(log(rows.jumps / sequences) / log(max(_SCATTERED / sequences, 2)), 1.5)
 
 
+def _conflicts_of_streams(walk: Walk, machine: Machine) -> float:
+    """Nanoseconds more per line that is streamed on this walk, where places that share a set have their turns: line by
+    line, and by longer pieces, to which few sequences grow side by side.
+
+    Measured on Zen 3, eight places in one set, from the last level, ns per line more in pieces of 64, 128, 256 and 512
+    bytes: 4.7, 2.8, 1.3 and 0; of 256 bytes to four places by turns, then to the other four, 2.3.
+    """
+    sides = {_side(walk, turns, machine, total=True) for turns in (1, _WRITTEN_SEQUENCES)}
+    crowded = sum(_crowded(side, machine.ways[0][0]) * LINE / side.piece for side in sides)
+    return machine.profile.streamed_conflict_ns * crowded
+
+
 def _crowded(side: Side, way: int) -> float:
     """Of what a line costs more that is streamed to 64 places of one set of L1, what it costs with those of `side`.
 
-    Measured on Zen 3, ns per line more than behind the one before: 2, 4, 8, 16, 32 and 64 places in one set 0.6, 1.6,
-    4.8, 5.2, 6.3 and 8.3; 64 places in 2, 4, 8 and 16 sets 10.7, 6.3, 2.9 and 0.
+    Measured on Zen 3, ns per line more than behind the one before: 2, 4, 8, 16, 32 and 64 places in one set 0.9, 1.6,
+    4.7, 5.3, 6.2 and 8.7; in two sets 0, 0.8, 4.7, 6.1, 9 and 10; in four 0, 0, 0.9, 3.2, 5.1 and 7.4; 32,
+    64 and 256 in eight sets 0.2, 2.8 and 6.3; 64, 256 and 1024 in sixteen 0, 1.6 and 2.2.
     """
     sets = way // max(gcd(side.stride, way), LINE)
-    share = log(min(side.jumps, _WRITES_IN_FLIGHT) / sets / 2) / log(_WRITES_IN_FLIGHT / 2)
-    return min(max(share, 0.0), 1.0)
+    places = side.jumps / max(sets, 2) * min(_FEW_SETS / sets, 1)
+    share = max(1 - _UNNOTICED / places, 0.0) / (1 - 2 * _UNNOTICED / _SCATTERED)
+    return share * min(2 * _FEW_SETS / sets, 1)
 
 
 def without_idle_prefetches(step: Step, pair: ElementPair, machine: Machine) -> Step:

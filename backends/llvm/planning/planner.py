@@ -33,7 +33,7 @@ from layout_ir.backends.llvm.planning.nontemporal import streamed, streamed_in_o
 from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.parallel import for_threads
 from layout_ir.backends.llvm.planning.schedule import element_steps, fill_step
-from layout_ir.backends.llvm.planning.staging import copied_tiles, staged_tiles
+from layout_ir.backends.llvm.planning.staging import copied_tiles, staged_copies, staged_tiles
 from layout_ir.backends.llvm.planning.streamed_tiles import streamed_orders
 from layout_ir.backends.llvm.planning.tiles import in_cache
 from layout_ir.backends.llvm.planning.variants import variants
@@ -85,6 +85,11 @@ def candidates(
         if machine.streams:
             past = streamed(work.steps, pair, machine)
             orders += [past, *(streamed_in_order(x, pair) for x in orders)]
+            orders += [
+                [*plain[:k], *parts, *plain[k + 1 :]]
+                for k, step in enumerate(plain)
+                for parts in _streamed_over_buffer(step, pair, machine)
+            ]
             if pair.conversion is None:
                 orders += [
                     [*past[:k], *parts, *past[k + 1 :]]
@@ -189,6 +194,9 @@ def _scheduled(
     if not may_stream:
         return cached
     in_order = [[streamed_in_order(option, pair) for option in options] for options in orders]
+    if by_volume:
+        for step, options in zip(through, in_order, strict=True):
+            options += _streamed_over_buffer(step, pair, machine)
     other = [part for options in in_order for part in _cheapest(options, cost)]
     if any(step.kernel.streaming for step in other):
         past = _cheapest([past, other], cost)
@@ -227,6 +235,13 @@ def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[
         staged = staged_tiles(step)
         if staged is not None:
             yield staged
+
+
+def _streamed_over_buffer(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
+    """Steps that do what `step` does, a copy, in blocks over a buffer that is streamed."""
+    staged = staged_copies(step, machine) if pair.conversion is None else None
+    if staged is not None:
+        yield streamed_in_order(staged, pair)
 
 
 def _reordered_in_cache(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:

@@ -86,8 +86,33 @@ def test_lines_past_the_caches_to_places_of_one_set_cost_what_the_profile_says()
         return _cost(step, machine=CROWDED) - _cost(step)
 
     assert more(64, 4096) == pytest.approx(8.0 * 16384)
-    assert more(64, 4096) == more(256, 4096) > more(16, 4096) > more(8, 4096) > 0
+    assert more(256, 4096) > more(64, 4096) > more(16, 4096) > more(8, 4096) > more(4, 4096) > 0
     assert more(64, 4096) > more(64, 1024) > more(64, 512) > 0
+
+
+def test_pieces_that_places_have_by_turns_pay_for_their_sets_as_well_as_the_lines_inside():
+    """256 bytes to each of `number` places in one set, `turns` of them side by side, a line to each by turns."""
+
+    def more(turns: int, number: int) -> float:
+        loops = (
+            Loop(16384 // 4 // number, 256 * number, 256),
+            Loop(number // turns, 256 * turns, 4096 * turns),
+        )
+        step = Step((*loops, Loop(4, 64 * turns, 64)), 0, 0, Copy(64, Loop(turns, 64, 4096), streaming=True))
+        return _cost(step, machine=CROWDED) - _cost(step)
+
+    assert more(4, 8) > more(4, 4) > 0
+    assert more(2, 8) > more(2, 2) == 0
+    assert more(4, 8) < more(8, 8)
+
+
+def test_in_memory_a_part_of_what_lines_wait_for_their_sets_is_hidden():
+    def more(number: int, volume: int) -> float:
+        step = _lines(number, 4096, streaming=True)
+        return _cost(step, volume=volume, machine=CROWDED) - _cost(step, volume=volume)
+
+    assert 0 < more(64, 64 << 20) < more(64, 4 << 20)
+    assert 0 < more(4, 64 << 20) == pytest.approx(more(4, 4 << 20))
 
 
 def test_negative_places_in_sets_of_their_own_cost_nothing_past_the_caches_nor_do_two_in_one():
@@ -145,6 +170,15 @@ def test_more_rows_than_are_followed_cost_in_memory_though_they_are_prefetched()
         )
 
     assert 0 < more(_blocks(32)) < more(_blocks(64)) < more(_blocks(128)) == more(_blocks(512))
+
+
+def test_of_what_the_last_level_does_not_quite_hold_a_part_is_there():
+    def more(volume: int) -> float:
+        step = _blocks(64)
+        return _cost(step, volume=volume, machine=SLOW_JUMPS) - _cost(step, volume=volume, machine=FREE_JUMPS)
+
+    assert 0 < more(24 << 20) < more(48 << 20) == more(64 << 20)
+    assert more(16 << 20) == 0
 
 
 def test_negative_rows_that_are_followed_cost_nothing_nor_any_that_the_caches_hold_or_that_are_read_as_they_lie():
@@ -278,6 +312,7 @@ def _random_machine(rng: Random) -> Machine:
             "streaming_volume_converting": size(0, 24),
             "sequences": rng.randint(1, 64),
             "prefetch_gain": rng.choice((0.8, 1.0, 1.2)),
+            "ordered_prefetch_gain": rng.choice((0.8, 1.0, 1.2)),
             "prefetch_distance": size(0, 14),
             "dispatch_bytes": size(0, 20),
         }

@@ -6,20 +6,26 @@ from dataclasses import replace
 
 import pytest
 
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.staging import (
     buffer_bound,
     copied_tiles,
     stack_bytes,
+    staged_copies,
     staged_rows,
+    staged_tiles,
     staging_size,
 )
 from layout_ir.backends.llvm.planning.tiles import move_tile
-from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Plan, Staged, Step, Tile
+from layout_ir.dialects.kernel.plan import Axis, Copy, Kernel, Loop, Plan, Staged, Step, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.symbolic.shape_env import ShapeEnv
 from layout_ir.symbolic.symint import dynamic_extent
 from tests.backends.llvm.planning.plans import NARROW, WIDE, steps_of, tile_of
 from tests.plan_evaluation import Moved, evaluate
+
+AVX2 = replace(WIDE, cpu="x86-64-v3", vector=32)
 
 
 def _transposition(rows: int, cols: int) -> Step:
@@ -142,3 +148,66 @@ def test_negative_tiles_that_read_or_write_other_than_parts_of_lines_need_no_cop
 def test_bytes_whose_rows_are_powers_of_two_apart_are_copied_first():
     step = steps_of("ab", "ba", (2048, 2048), "ui8")[0]
     assert isinstance(step.kernel, Staged) and step.kernel.then
+
+
+@pytest.mark.parametrize(
+    "rows, cols, width",
+    [(256, 8, 4), (400, 8, 4), (144, 20, 4), (72, 40, 8), (288, 40, 2), (640, 70, 1), (1088, 64, 1)],
+)
+def test_blocks_of_any_tiles_over_a_buffer_are_the_whole_transposition(rows: int, cols: int, width: int):
+    size = rows * cols * width
+    step = Step((), 0, 0, move_tile(Loop(rows, width * cols, width), Axis(cols, width * rows), width, AVX2))
+    steps = staged_tiles(out_of_cache(step, ElementPair(width, width), AVX2))
+    assert steps is not None
+    plan = Plan(width, size, size, tuple(steps))
+    check_plan(plan)
+    moved = evaluate(plan)
+    assert dict(moved) == dict(evaluate(Plan(width, size, size, (step,))))
+
+
+def test_negative_rows_of_the_destination_that_are_short_or_no_whole_lines_are_not_staged_in_tiles():
+    for rows, cols in ((112, 8), (260, 8)):
+        tile = move_tile(Loop(rows, 4 * cols, 4), Axis(cols, 4 * rows), 4, AVX2)
+        assert staged_tiles(Step((), 0, 0, tile)) is None
+
+
+def test_blocks_of_channels_go_to_planes_in_one_set_over_a_buffer_where_streams_wait_for_it():
+    def kernel(waiting: float, plane: int) -> Kernel:
+        zen3 = replace(AVX2, cpu="znver3", l2=512 << 10)
+        machine = replace(zen3, measured=replace(zen3.profile, streamed_conflict_ns=waiting))
+        return steps_of("aBcd8b", "abcd", (8, 128, plane // 128, 128), machine=machine)[0].kernel
+
+    kernels = kernel(8.0, 128 * 128), kernel(0.0, 128 * 128), kernel(8.0, 130 * 128)
+    assert [isinstance(x, Staged) for x in kernels] == [True, False, False]
+    assert all(x.streaming for x in kernels)
+
+
+def _half_lines_of_planes(rows: int, planes: int) -> Step:
+    """Half lines, of as many planes by turns, each with `rows` of them."""
+    return Step((Loop(rows, 32, 32 * planes),), 0, 0, Copy(32, Loop(planes, 32 * rows, 32)))
+
+
+@pytest.mark.parametrize("rows, planes", [(40, 32), (43, 6), (17, 2)])
+def test_blocks_of_copies_over_a_buffer_fill_intervals_of_the_destination(rows: int, planes: int):
+    step, size = _half_lines_of_planes(rows, planes), 32 * rows * planes
+    steps = staged_copies(step, WIDE)
+    assert steps is not None and all(isinstance(x.kernel, Staged) for x in steps)
+    plan = Plan(1, size, size, tuple(steps))
+    check_plan(plan)
+    assert dict(evaluate(plan)) == dict(evaluate(Plan(1, size, size, (step,))))
+
+
+def test_negative_copies_that_fill_no_lines_or_more_than_l1_has_room_for_go_where_they_go():
+    assert staged_copies(_half_lines_of_planes(40, 34), WIDE) is None
+    assert staged_copies(_half_lines_of_planes(40, 3), WIDE) is None
+    whole = Step((Loop(40, 64, 256),), 0, 0, Copy(64, Loop(4, 64 * 40, 64)))
+    assert staged_copies(whole, WIDE) is None
+
+
+def test_half_lines_of_many_planes_in_memory_are_streamed_over_a_buffer():
+    def kernel(batch: int) -> Kernel:
+        return steps_of("aBcd8b", "acdb", (batch, 256, 56, 56), machine=AVX2)[0].kernel
+
+    large, small = kernel(8), kernel(1)
+    assert isinstance(large, Staged) and large.streaming
+    assert isinstance(small, Copy)

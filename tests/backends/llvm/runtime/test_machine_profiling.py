@@ -58,7 +58,7 @@ Rate = Callable[[Plan], float]
 def _measurement(monkeypatch: pytest.MonkeyPatch, rate: Rate, machine: Machine = SMALL) -> Any:
     """A measurement of `machine`, all of whose plans run at this rate."""
 
-    def seconds(self: object, plans: Sequence[Plan], rounds: int = 0) -> list[float]:
+    def seconds(self: object, plans: Sequence[Plan], rounds: int = 0, *, usual: bool = False) -> list[float]:
         return [index(plan.src_bytes + plan.dst_bytes) / rate(plan) / 1e9 for plan in plans]
 
     kind = vars(machine_profiling)["_Measurement"]
@@ -174,6 +174,24 @@ def test_what_prefetches_gain_is_measured(monkeypatch: pytest.MonkeyPatch, gain:
         monkeypatch, lambda plan: 30.0 * gain if plan.steps[0].prefetch is not None else 30.0
     )
     assert measurement._prefetch_gain(PROFILE).prefetch_gain == pytest.approx(gain)
+
+
+@pytest.mark.parametrize("gain", [0.8, 1.0, 1.5])
+def test_what_prefetches_of_a_source_that_is_read_in_order_gain_is_measured(
+    monkeypatch: pytest.MonkeyPatch, gain: float
+):
+    def rate(plan: Plan) -> float:
+        kernel = plan.steps[0].kernel
+        assert isinstance(kernel, Tile) and kernel.streaming
+        return 30.0 * gain if kernel.prefetch_distance else 30.0
+
+    found = _measurement(monkeypatch, rate)._ordered_prefetch_gain(PROFILE)
+    assert found.ordered_prefetch_gain == pytest.approx(gain)
+
+
+def test_negative_where_nothing_is_streamed_prefetches_gain_nothing(monkeypatch: pytest.MonkeyPatch):
+    measurement = _measurement(monkeypatch, lambda plan: 30.0, replace(SMALL, may_stream=False))
+    assert measurement._ordered_prefetch_gain(PROFILE) == PROFILE
 
 
 def test_streams_that_are_faster_than_the_caches_are_believed_where_they_won_before(
