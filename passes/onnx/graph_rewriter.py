@@ -227,8 +227,13 @@ class GraphRewriter:
             if value.name not in self.graph.constants:
                 member = self.values.member(value.name)
                 found[value.name, self.plan.made.get(value.name, member.order)] = value.name
+        made = {name for node in self.values.nodes for name in node.outputs}
         for value in proto.output:
             member = self.values.member(value.name)
+            if member.root not in made and member.root not in self.graph.constants:
+                # It comes from outside of the graph: a result that equals it is another tensor.
+                own = self.values.member(member.root).order
+                found.setdefault((member.root, self.plan.made.get(member.root, own)), member.root)
             found.setdefault((member.root, self.plan.outputs.get(value.name, member.order)), value.name)
         return found
 

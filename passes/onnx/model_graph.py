@@ -227,6 +227,7 @@ class Graph:
         self._nbytes.clear()
         for name, array in arrays.items():
             self._elements.pop(name, None)
+            self._shapes.pop(name, None)  # inference may not have known it
             element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
             self.constants[name] = onnx.TensorProto(name=name, data_type=element, dims=array.shape)
 

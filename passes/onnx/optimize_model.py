@@ -290,6 +290,11 @@ def _chosen(
             f"a Transpose counts as {kib} KiB besides what it moves: at less, more of them than the model came with "
             f"would move fewer bytes"
         )
+    if consumer.counts_kernel_moves and not task.consumer.counts_kernel_moves:
+        result.notes.append(
+            "what kernels move inside does not count: they would move less with Transposes that move more than those "
+            "that the model came with"
+        )
     result.has_subgraphs = any(graph.outer is not None for graph in task.graphs)
     for graph in task.graphs:
         graph.release()
@@ -356,8 +361,15 @@ class _Task:
             before = self._weigh_more(before)
             plans, solution, certificate, notes = self._planned(reached)
             after = self._left(plans)
-        if not solution.is_optimal and not self._is_better(after, before) and not _has_blocks(plans):
-            # The search ended before it found anything that costs less than what is there.
+        if solution.is_optimal and after.cost > before.cost and self.consumer.counts_kernel_moves:
+            # Kernels would move less for it, but Transposes more than there were.
+            self.consumer = self.consumer.without_kernel_moves()
+            self.propagation = OrderPropagation(self.consumer)
+            reached = [self.propagation.reachable(part.values.graph) for part in reached]
+            plans, solution, certificate, notes = self._planned(reached)
+            after = self._left(plans)
+        if not self._is_better(after, before) and not _has_blocks(plans):
+            # The model stays as it is: there is nothing better, or the search ended before it found it.
             plans = [Plan.as_is(part, self.consumer) for part in reached]
             after = self._left(plans)
         self.plans = plans
@@ -493,7 +505,13 @@ class _Task:
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
         problem, parts = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
         omitted = tuple(what for part in parts for what in part.reached.omitted)
-        origin = {"target": self.consumer.name, "costs": None, "transpose_kib": self.consumer.transpose_kib}
+        consumer = self.consumer
+        origin = {
+            "target": consumer.name,
+            "costs": None,
+            "transpose_kib": consumer.transpose_kib,
+            "kernel_moves": consumer.counts_kernel_moves,
+        }
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         extra = {"origin": origin, "omitted": len(omitted)}
         found = problem.solve(time_limit=left, certificate=self.certificate, extra=extra)
@@ -578,6 +596,8 @@ def check_model(
 
     model, folder = read_model(source)
     consumer = replace(consumer_named(target), transpose_kib=_transpose_kib(certificate))
+    if consumer.counts_kernel_moves and not _counts_kernel_moves(certificate):
+        consumer = consumer.without_kernel_moves()
     graphs = _graphs(model, folder, shapes, {}, {}, {})
     problem, _ = model_problem(_reached(graphs, OrderPropagation(consumer)), consumer)
     compare_problems(certificate, problem.numbers())
@@ -590,6 +610,12 @@ def _transpose_kib(certificate: dict[str, Any]) -> int:
     if not isinstance(kib, int) or isinstance(kib, bool) or not 0 < kib < 1 << 32:
         raise LayoutError(f"origin: transpose_kib = {kib!r} is no number from 1 to {(1 << 32) - 1}")
     return kib
+
+
+def _counts_kernel_moves(certificate: dict[str, Any]) -> bool:
+    """Whether what kernels move inside counts in a certificate."""
+    origin = certificate.get("origin")
+    return not isinstance(origin, dict) or cast("dict[str, Any]", origin).get("kernel_moves") is not False
 
 
 def _free_names(graph: Graph) -> tuple[list[str], list[str]]:

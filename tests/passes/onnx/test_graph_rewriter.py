@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx.helper as oh
 import pytest
 
@@ -59,6 +60,25 @@ def test_a_transpose_that_stays_keeps_its_name():
     assert [(node.name, node.doc_string) for node in new.graph.node] == [("last", "what it is for")] or len(
         new.graph.node
     ) == 1
+
+
+def _branches(back: tuple[int, ...]) -> onnx.ModelProto:
+    """An If whose one branch gives a value from outside, behind two Transposes, and uses it besides."""
+    then = [transpose("x", "t", 1, 0), transpose("t", "s", *back), oh.make_node("Relu", ["s"], ["r"])]
+    outputs = [value("s", 4, 4), value("r", 4, 4)]
+    other = [oh.make_node("Neg", ["x"], ["n"]), oh.make_node("Abs", ["x"], ["a"])]
+    then_branch = oh.make_graph(then, "then", [], outputs)
+    else_branch = oh.make_graph(other, "else", [], [value("n", 4, 4), value("a", 4, 4)])
+    nodes = [oh.make_node("If", ["c"], ["y", "z"], then_branch=then_branch, else_branch=else_branch)]
+    condition = value("c", dtype=onnx.TensorProto.BOOL)
+    return model_of(nodes, [condition, value("x", 4, 4)], [value("y", 4, 4), value("z", 4, 4)])
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_a_result_of_a_branch_that_is_a_value_from_outside_has_a_name_of_its_own(condition: bool):
+    feeds = {"c": np.array(condition), "x": np.arange(-8, 8, dtype=np.float32).reshape(4, 4)}
+    assert check_optimized(_branches((1, 0)), feeds).after.count == 0
+    assert check_optimized(_branches((0, 1)), feeds).after.count == 1
 
 
 @pytest.fixture
