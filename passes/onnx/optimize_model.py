@@ -48,7 +48,7 @@ from layout_ir.passes.onnx.model_graph import (
     is_transpose,
     rewritten_graph,
 )
-from layout_ir.passes.onnx.order_selection import model_problem
+from layout_ir.passes.onnx.order_selection import model_problem, option_cost
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
@@ -361,8 +361,7 @@ class _Task:
             before = self._weigh_more(before)
             plans, solution, certificate, notes = self._planned(reached)
             after = self._left(plans)
-        if solution.is_optimal and after.cost > before.cost and self.consumer.counts_kernel_moves:
-            # Kernels would move less for it, but Transposes more than there were.
+        if self.consumer.counts_kernel_moves and self._gives_way(reached, before, after, solution):
             self.consumer = self.consumer.without_kernel_moves()
             self.propagation = OrderPropagation(self.consumer)
             reached = [self.propagation.reachable(part.values.graph) for part in reached]
@@ -427,6 +426,17 @@ class _Task:
         kib = self.consumer.transpose_kib
         self.consumer = replace(self.consumer, transpose_kib=8 * kib)
         return replace(traffic, cost=traffic.cost + traffic.count * 7 * kib * KIBIBYTE)
+
+    def _gives_way(
+        self, reached: Sequence[ReachableOrders], before: Traffic, after: Traffic, solution: Solution
+    ) -> bool:
+        """Whether Transposes would move as much as they do, or more, so that kernels move less inside."""
+        if not solution.is_optimal or after.cost < before.cost:
+            return False
+        stays = before.cost + sum(
+            option_cost(choices.offered.options[0]) for part in reached for choices in part.choices.values()
+        )
+        return after.cost > before.cost or solution.cost < stays
 
     def _is_better(self, after: Traffic, before: Traffic) -> bool:
         """Whether Transposes cost less, and move no more where they were weighed for the sake of their number."""

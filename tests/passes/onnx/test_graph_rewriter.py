@@ -62,6 +62,20 @@ def test_a_transpose_that_stays_keeps_its_name():
     ) == 1
 
 
+def test_what_only_the_file_knows_of_a_value_is_said_of_it_under_its_new_name():
+    # Nobody can know how much is sliced. The second time, that is as much as the first time.
+    nodes = [transpose("x", "a", 2, 0, 1), oh.make_node("Slice", ["a", "starts", "ends"], ["b"])]
+    nodes += [oh.make_node("Relu", ["b"], ["c"]), transpose("c", "y", 0, 2, 1)]
+    inputs = [value("x", 4, 5, 6), *(value(n, 3, dtype=onnx.TensorProto.INT64) for n in ("starts", "ends"))]
+    model = model_of(nodes, inputs, [value("y", 2, 3, 1)])
+    feeds = {"x": np.arange(120, dtype=np.float32).reshape(4, 5, 6)}
+    feeds |= {"starts": np.array([1, 2, 0]), "ends": np.array([3, 3, 3])}
+    model.graph.value_info.append(value("b", 2, 1, 3))
+    result = check_optimized(model, feeds)
+    assert result.after.nbytes == 2 * 4 * 6
+    assert li.optimize_onnx(result.model).before == result.after
+
+
 def _branches(back: tuple[int, ...]) -> onnx.ModelProto:
     """An If whose one branch gives a value from outside, behind two Transposes, and uses it besides."""
     then = [transpose("x", "t", 1, 0), transpose("t", "s", *back), oh.make_node("Relu", ["s"], ["r"])]

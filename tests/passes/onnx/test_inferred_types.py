@@ -360,3 +360,36 @@ def test_nodes_for_which_several_stand_in():
     }
     assert {name: _shape(found[name]) for name in wanted} == wanted
     assert found["n"].tensor_type.elem_type == onnx.TensorProto.INT32
+
+
+def test_what_a_transpose_is_said_to_give_says_what_it_takes():
+    nodes = [oh.make_node("Thing", ["x"], ["a"], domain="my"), transpose("a", "b", 1, 2, 0)]
+    nodes += [oh.make_node("Relu", ["b"], ["y"])]
+    model = model_of(nodes, [value("x", 2, 3)], [UNKNOWN])
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert "a" not in types and "b" not in types.claimed
+    model.graph.value_info.append(value("b", 3, 4, "N"))
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert [_shape(types[name]) for name in "aby"] == [["N", 3, 4], [3, 4, "N"], [3, 4, "N"]]
+    assert types.claimed == {"a", "b"}
+
+
+@pytest.mark.parametrize("kind", ["initializer", "Constant", "input"])
+def test_subgraphs_are_told_the_constants_around_them(kind: str):
+    nodes = [oh.make_node("Slice", ["x", "starts", "ends"], ["a"]), oh.make_node("Relu", ["a"], ["r"])]
+    branch = oh.make_graph(nodes, "branch", [], [oh.make_tensor_value_info("r", FLOAT, None)])
+    other = oh.make_graph([oh.make_node("Neg", ["x"], ["n"])], "other", [], [value("n", 4, 6)])
+    ends = initializer("ends", [3, 2])
+    around = [oh.make_node("Constant", [], ["ends"], value=ends)] if kind == "Constant" else []
+    around.append(oh.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=other))
+    inputs = [value("c", dtype=onnx.TensorProto.BOOL), value("x", 4, 6)]
+    constants = [initializer("starts", [1, 0])]
+    if kind == "initializer":
+        constants.append(ends)
+    elif kind == "input":
+        inputs.append(value("ends", 2, dtype=onnx.TensorProto.INT64))
+    model = model_of(around, inputs, [UNKNOWN], constants)
+    _, *inner = inferred_types(model, frozenset(), {}, {}, {})
+    (types,) = [types for types in inner if "r" in types]
+    assert kind == "input" or _shape(types["r"]) == [2, 2]
+    assert kind != "input" or all(isinstance(n, str) for n in _shape(types["r"]))
