@@ -45,6 +45,23 @@ def test_dims_of_one_element_move_without_a_transpose(opset: int):
     assert check_optimized(model, random_feeds(model, N=2, C=3)).after.count == 0
 
 
+def test_a_constant_that_only_its_other_order_replaces_is_no_input_any_more():
+    # Before version 4 of the format, initializers are inputs.
+    nodes = [transpose("x", "a", 0, 2, 1), oh.make_node("Mul", ["a", "w"], ["b"])]
+    nodes += [oh.make_node("Add", ["b", "s"], ["c"]), transpose("c", "y", 0, 2, 1)]
+    constants = [initializer("w", np.arange(12.0).reshape(4, 3)), initializer("s", 2.0)]
+    inputs = [value("x", 2, 3, 4), value("w", 4, 3), value("s")]
+    model = model_of(nodes, inputs, [value("y", 2, 3, 4)], constants, ir_version=3)
+    feeds = {"x": np.arange(24, dtype=np.float32).reshape(2, 3, 4)}
+    result = check_optimized(model, feeds)
+    assert op_types(result.model) == ["Mul", "Add"]
+    assert [each.name for each in result.model.graph.input] == ["x"]
+    # Since then, an input may be another one than its initializer: it stays, and is moved.
+    model.ir_version = 4
+    result = check_optimized(model, feeds)
+    assert [each.name for each in result.model.graph.input] == ["x", "w", "s"]
+
+
 def test_values_in_the_order_of_the_model_keep_their_names():
     nodes = [transpose("x", "a", 1, 0), oh.make_node("Relu", ["a"], ["b"]), transpose("b", "c", 1, 0)]
     nodes += [oh.make_node("CumSum", ["c", "axis"], ["d"]), oh.make_node("Neg", ["d"], ["y"])]
