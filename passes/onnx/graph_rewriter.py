@@ -569,9 +569,6 @@ def _replace_graph(
         places = [number for number, tensor in enumerate(graph.initializer) if tensor.name in dropped]
         for number in reversed(places):
             del graph.initializer[number]
-        # Before version 4 of the format, they were inputs too.
-        for number in reversed([k for k, value in enumerate(graph.input) if value.name in dropped]):
-            del graph.input[number]
     graph.initializer.extend(written.initializers)
     if graph.quantization_annotation:
         known = names | {tensor.name for tensor in graph.initializer}

@@ -390,6 +390,7 @@ class _Task:
         if is_better or is_blocked:
             self.is_written = True
             places: dict[str, Place] = {}
+            constants = _constant_inputs(self.model)
             rewriters = [GraphRewriter(plan) for plan in plans]
             for rewriter in reversed(rewriters):
                 rewriter.write()
@@ -398,6 +399,7 @@ class _Task:
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model, [plan.graph for plan in plans])
+            _drop_inputs(self.model, constants)
             is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
@@ -467,8 +469,10 @@ class _Task:
         if self.consumer.block or not (may_fold(self.model.graph) or may_dilate(self.model.graph)):
             return False
         graph = self._current_graph().unfolded()
+        constants = _constant_inputs(self.model)
         if not fold_into_weights(graph) and not dilate_convolutions(graph):
             return False
+        _drop_inputs(self.model, constants)
         self.is_written, self.written, self.stated, self.current = True, None, None, None
         return True
 
@@ -675,10 +679,18 @@ def _import_domains(model: onnx.ModelProto, graphs: Sequence[Graph]) -> None:
     for domain in ("com.microsoft", NCHWC_DOMAIN):
         if domain in used and domain not in known:
             model.opset_import.add(domain=domain, version=1)
-    # Initializers that are no inputs are known from this version on.
+
+
+def _constant_inputs(model: onnx.ModelProto) -> set[str]:
+    """The initializers of a model in whose version of the format they had to be inputs as well; else none."""
+    return set[str]() if model.ir_version >= 4 else {tensor.name for tensor in model.graph.initializer}
+
+
+def _drop_inputs(model: onnx.ModelProto, constants: set[str]) -> None:
+    """Makes these initializers of a model no inputs any more, whether they are still there or not, and raises its
+    version of the format to the first that knows such initializers."""
     if model.ir_version < 4:
-        constants = {tensor.name for tensor in model.graph.initializer}
-        kept = [v for v in model.graph.input if v.name not in constants]
         model.ir_version = 4
+        kept = [value for value in model.graph.input if value.name not in constants]
         del model.graph.input[:]
         model.graph.input.extend(kept)
