@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
 _PARTS = ("Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose result is their operand, or a part of it, in another shape."""
-_SPREAD = ("ConstantOfShape", "Expand", "Size")
-"""Others that the reference of the onnx package computes in all their versions as the standard defines them."""
+_BY_REFERENCE = (*_PARTS, "ConstantOfShape", "Einsum", "Expand", "LayerNormalization", "Size")
+"""Operators that the reference of the onnx package computes, in all their versions, as the standard defines them;
+`frontends/onnx/evaluation.py` has more of these."""
 
 _INT32, _INT64 = 6, 7
 """Integers, as TensorProto numbers element types."""
@@ -374,7 +375,7 @@ class _Evaluation:
         from layout_ir.frontends.onnx.node import Node as FoldedNode
         from layout_ir.frontends.onnx.values import Constant
 
-        if node.op_type in _PARTS or (is_small and node.op_type in _SPREAD):
+        if node.op_type in (_BY_REFERENCE if is_small else _PARTS):
             return self._by_reference(node, arrays)
         call = Call(node.proto, node_title(node.proto, 0), self.graph.opsets)
         results = fold(
