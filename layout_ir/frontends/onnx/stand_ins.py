@@ -133,6 +133,15 @@ def _quantized_gemm(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     return [product, onnx.helper.make_node("Cast", ["result"], ["real"], to=onnx.TensorProto.FLOAT)]
 
 
+def _product_of_integers(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
+    """MatMulIntegerToFloat: the product of integers, in single precision."""
+    import onnx
+    import onnx.helper
+
+    (product,) = _as("MatMul", 0, 1)(node, rank)
+    return [product, onnx.helper.make_node("Cast", ["result"], ["real"], to=onnx.TensorProto.FLOAT)]
+
+
 def _product_with_bits(node: onnx.NodeProto, rank: Ranks) -> list[onnx.NodeProto]:
     """MatMulNBits: as many columns as an attribute says."""
     return _of_columns(node, next(a.i for a in node.attribute if a.name == "N"))
@@ -201,7 +210,9 @@ _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads"
 STAND_INS: dict[str, StandIn] = {
     "GlobalLpPool": _as("GlobalAveragePool", 0),  # whose inference ONNX lacks
     "com.microsoft.Attention": _attention,
+    "com.microsoft.DynamicQuantizeMatMul": _as("MatMul", 0, 1),
     "com.microsoft.EmbedLayerNormalization": _embedded,
+    "com.microsoft.MatMulIntegerToFloat": _product_of_integers,
     "com.microsoft.MatMulNBits": _product_with_bits,
     "com.microsoft.FusedConv": _as("Conv", 0, 1, attributes=_WINDOW),
     "com.microsoft.FusedGemm": _as("Gemm", 0, 1, attributes=("transA", "transB")),
@@ -210,12 +221,13 @@ STAND_INS: dict[str, StandIn] = {
     "com.microsoft.QLinearAveragePool": _pool("AveragePool", *_WINDOW),
     "com.microsoft.QLinearConcat": _concatenated,
     "com.microsoft.QLinearGlobalAveragePool": _pool("GlobalAveragePool"),
+    "com.microsoft.QLinearWhere": _as("Where", 0, 1, 4),
     **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), _as("Add", 0, 3)),
     **{
         f"com.microsoft.{name}": _as("Identity", 0)
         for name in (
             "BiasGelu", "FastGelu", "Gelu", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuickGelu",
-            "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+            "RotaryEmbedding", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Trilu",
         )
     },
 }  # fmt: skip

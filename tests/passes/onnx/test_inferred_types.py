@@ -170,6 +170,36 @@ def test_a_fused_gemm_has_the_shape_that_onnx_runtime_gives_it(flags: dict[str, 
     assert _shape(types["y"]) == list(result.shape)
 
 
+_BYTES = np.ones((2, 3, 4), np.uint8)
+_ONE, _ZERO = np.array(1, np.float32), np.array(0, np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "arrays"),
+    [
+        ("DynamicQuantizeMatMul", [_BYTES.astype(np.float32), _BYTES[0].T, _ONE]),
+        ("MatMulIntegerToFloat", [_BYTES, _BYTES[0].T, _ONE, _ONE]),
+        ("QLinearWhere", [_BYTES > 0, _BYTES[:, :1], _ONE, _ZERO, _BYTES, _ONE, _ZERO, _ONE, _ZERO]),
+        (
+            "RotaryEmbedding",
+            [np.ones((2, 3, 4), np.float32), np.zeros((2, 3), np.int64), *[np.ones((8, 2), "f")] * 2],
+        ),
+        ("Trilu", [_BYTES.astype(np.float32)]),
+    ],
+)
+def test_what_onnx_runtime_has_of_its_own_has_the_type_that_it_gives(op_type: str, arrays: list[Any]):
+    feeds = {f"x{k}": array for k, array in enumerate(arrays)}
+    types = {name: oh.np_dtype_to_tensor_dtype(array.dtype) for name, array in feeds.items()}
+    inputs = [value(name, *array.shape, dtype=types[name]) for name, array in feeds.items()]
+    result_type = onnx.TensorProto.UINT8 if op_type == "QLinearWhere" else FLOAT
+    node = _of_runtime(op_type, [*feeds], ["y"])
+    model = model_of([node], inputs, [oh.make_tensor_value_info("y", result_type, None)])
+    (result,) = session_results(model, feeds)
+    (found,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert _shape(found["y"]) == list(result.shape)
+    assert found["y"].tensor_type.elem_type == oh.np_dtype_to_tensor_dtype(result.dtype)
+
+
 def test_negative_a_function_of_the_model_is_none_of_onnx_runtime():
     model = model_of([_of_runtime("Gelu", ["x"], ["b"])], [value("x", 2, 3)], [value("b", 2, 3)])
     body = [oh.make_node("Transpose", ["X"], ["Y"], perm=[1, 0])]
