@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
 _PARTS = ("Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose result is their operand, or a part of it, in another shape."""
+_BY_REFERENCE = (*_PARTS, "ConstantOfShape", "Einsum", "Expand", "LayerNormalization", "Size")
+"""Operators that the reference of the onnx package computes, in all their versions, as the standard defines them;
+`frontends/onnx/evaluation.py` has more of these."""
 
 _INT32, _INT64 = 6, 7
 """Integers, as TensorProto numbers element types."""
@@ -388,11 +391,11 @@ class _Evaluation:
         self, node: Node, arrays: list[NDArray[Any] | None], *, is_small: bool
     ) -> NDArray[Any] | None:
         # They know the ops of a program, which most models are optimized without.
-        from layout_ir.frontends.onnx.folding import BY_NUMPY, fold
+        from layout_ir.frontends.onnx.folding import fold
         from layout_ir.frontends.onnx.node import Node as FoldedNode
         from layout_ir.frontends.onnx.values import Constant
 
-        if node.op_type in _PARTS or (is_small and node.op_type not in BY_NUMPY):
+        if node.op_type in (_BY_REFERENCE if is_small else _PARTS):
             return self._by_reference(node, arrays)
         call = Call(node.proto, node_title(node.proto, 0), self.graph.opsets)
         results = fold(

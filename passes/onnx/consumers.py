@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from platform import machine
 
@@ -52,9 +52,17 @@ class Consumer:
     """Whether it computes on integers where values are dequantized in front of an operator and quantized behind it."""
     makes_unsigned: bool = False
     """Whether those are unsigned integers, and signed ones are made unsigned where it sees them (unsigned_integers)."""
+    counts_kernel_moves: bool = False
+    """Whether it counts what kernels move inside; without, it decides only between choices whose Transposes move as
+    much."""
     transpose_kib: int = 1
     """The kibibytes that a Transpose counts as besides those that it reads and writes: of choices that move as many,
     the one with fewest Transposes is taken."""
+
+    def without_kernel_moves(self) -> Consumer:
+        """This consumer, to whom it is all the same what kernels move inside."""
+        models = {**self.models, **dict.fromkeys(SOFTMAXES, Softmax())}
+        return replace(self, models=models, counts_kernel_moves=False)
 
     def counted_bytes(self, graph: Graph, name: str) -> int:
         """The bytes that moving a value of a graph counts as: those that are read and written.
@@ -174,6 +182,7 @@ CONSUMERS = {
             _RUNTIME,
             fuses_quantization=True,
             makes_unsigned=_IS_X86,
+            counts_kernel_moves=True,
         ),
     )
 }

@@ -229,8 +229,13 @@ class GraphRewriter:
             if value.name not in self.graph.constants:
                 member = self.values.member(value.name)
                 found[value.name, self.plan.made.get(value.name, member.order)] = value.name
+        made = {name for node in self.values.nodes for name in node.outputs}
         for value in proto.output:
             member = self.values.member(value.name)
+            if member.root not in made and member.root not in self.graph.constants:
+                # It comes from outside of the graph: a result that equals it is another tensor.
+                own = self.values.member(member.root).order
+                found.setdefault((member.root, self.plan.made.get(member.root, own)), member.root)
             found.setdefault((member.root, self.plan.outputs.get(value.name, member.order)), value.name)
         return found
 
@@ -257,6 +262,7 @@ class GraphRewriter:
     def write(self) -> None:
         """Writes the new graph into the place of the old one."""
         self._write_nodes()
+        self._state_claimed()
         _replace_graph(self.graph.proto, self.out, self._dropped(), self.types)
 
     def _write_nodes(self) -> None:
@@ -287,6 +293,14 @@ class GraphRewriter:
             self.origins[:] = [node for k, node in enumerate(self.origins) if k not in idle]
         if self.plan.has_blocks:
             self._fuse(kept)
+
+    def _state_claimed(self) -> None:
+        """States the types that are known because the model stated them, of its values under other names."""
+        claimed = self.graph.claimed
+        for (root, order), name in self.names.items() if claimed else ():
+            shape = self.graph.shape(root)
+            if root in claimed and name not in claimed and name in self.there and shape is not None:
+                self._state_type(name, shape, self.graph.element_type(root), order)
 
     def _small_constant(self, name: str) -> NDArray[Any] | None:
         """The elements of a small constant of the model; None for any other tensor."""

@@ -2,8 +2,9 @@
 
 It looks at a copy of the graph in which large initializers are inputs, and which says nothing of inner values: a file
 may say of them what is not so, and what is rewritten for such a shape would compute something else. What a file says
-beyond what can be inferred (of the result of a custom operator) is believed where it contradicts nothing. Of a Reshape
-to extents that are computed, at least the rank is found out, and an extent that follows from all the others.
+beyond what can be inferred (of the result of a custom operator) is believed where it contradicts nothing, and so is
+what a Transpose then says of its operand. Of a Reshape to extents that are computed, at least the rank is found out,
+and an extent that follows from all the others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from layout_ir.frontends.onnx.function_body import TensorType, constant_type, ty
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
 from layout_ir.frontends.onnx.stand_ins import UNTYPED, standard_nodes
-from layout_ir.frontends.onnx.subgraphs import graphs_of
+from layout_ir.frontends.onnx.subgraphs import graphs_of, outer_names
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
 from layout_ir.passes.onnx.reshape_types import ReshapeTypes
 
@@ -37,13 +38,20 @@ BY_TYPES_ALONE = frozenset((
 """Operators whose results have types for which the elements of no operand matter: those that networks have most."""
 
 
+class ValueTypes(dict[str, "onnx.TypeProto"]):
+    """The types of values by name."""
+
+    claimed: frozenset[str] = frozenset()
+    """Those of which more is known than inference finds, because the file says so."""
+
+
 def inferred_types(
     model: onnx.ModelProto,
     overridable: frozenset[str],
     shapes: Mapping[str, Sequence[int]],
     known: Mapping[str, NDArray[Any]],
     stated: Mapping[str, onnx.TypeProto],
-) -> list[dict[str, onnx.TypeProto]]:
+) -> list[ValueTypes]:
     """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within them.
 
     Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs, and
@@ -65,27 +73,90 @@ def inferred_types(
     lights = graphs_in(light.graph)
     for graph in lights:
         _forget(graph)
+    if len(lights) > 1:
+        _tell_constants(light.graph, {})
     found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
     # What was found says of which types the operands are, and what follows from these of which the next ones are.
     while of_runtime and any([*map(partial(_made_standard, own=own), lights, found, claims)]):
         found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
-    inputs = light.graph.input
     told = [{name: type for name, type in said.items() if name in stated or not shapes} for said in claims]
+    inputs = light.graph.input
     believed = [_more(said, types, inputs) for said, types in zip(told, found, strict=True)]
-    reshapes = ReshapeTypes(lights, SMALL)
+    claimed = list(map(set[str], believed))
     if any(believed) and not any(believed[1:]) and _used(lights).isdisjoint(believed[0]):
         # Nothing follows from what is said of results that nobody uses.
         _state(lights[0], believed[0])
         found[0].update({name: _merged(found[0].get(name), said) for name, said in believed[0].items()})
         believed = []
-    if not any(believed):
-        believed = reshapes.more(found)
-    while any(believed):
+    reshapes = ReshapeTypes(lights, SMALL)
+    while True:
+        # What is known of one may be what another follows from.
+        believed = believed if any(believed) else reshapes.more(found)
+        if not any(believed) and any(claimed):
+            believed = list(map(_operands_of_transposes, lights, found, claimed))
+            for names, said in zip(claimed, believed, strict=True):
+                names.update(said)
+        if not any(believed):
+            break
         for graph, said in zip(lights, believed, strict=True):
             _state(graph, said)
         found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
-        # What is known of one may be what another follows from.
-        believed = reshapes.more(found)
+        believed = []
+    for types, names in zip(found, claimed, strict=True):
+        types.claimed = frozenset(names)
+    return found
+
+
+def _tell_constants(graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto]) -> None:
+    """Gives the subgraphs of a graph the small constants that they use from around them, `outer` of which are known:
+    inference looks at the elements of a graph's own alone."""
+    constants = {**outer, **{tensor.name: tensor for tensor in graph.initializer}}
+    for node in graph.node:
+        if node.op_type == "Constant" and not domain_of(node.domain):
+            constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+    for node in graph.node:
+        for inner in graphs_of(node) if node.attribute else ():
+            own = {value.name for value in inner.input}
+            _tell_constants(inner, {name: t for name, t in constants.items() if name not in own})
+            for name in outer_names(inner):
+                if name in constants and prod(constants[name].dims) <= SMALL:
+                    inner.initializer.add().CopyFrom(constants[name])
+                    inner.initializer[-1].name = name
+
+
+def _operands_of_transposes(
+    graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto], told: Container[str]
+) -> dict[str, onnx.TypeProto]:
+    """The types of operands of Transposes, by name, of whose results more extents have numbers, without `told`."""
+    found: dict[str, onnx.TypeProto] = {}
+    for node in graph.node:
+        if (
+            node.op_type != "Transpose"
+            or domain_of(node.domain)
+            or len(node.input) != 1
+            or len(node.output) != 1
+        ):
+            continue
+        source, result = node.input[0], types.get(node.output[0])
+        if source in told or result is None or not result.tensor_type.HasField("shape"):
+            continue
+        dims = result.tensor_type.shape.dim
+        perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), [*range(len(dims))][::-1])
+        if sorted(perm) != list(range(len(dims))):
+            continue
+        known = types[source].tensor_type.shape.dim if source in types else ()
+        if len(known) not in (0, len(dims)):
+            continue
+        operand = type(result)()
+        operand.tensor_type.elem_type = result.tensor_type.elem_type
+        extents = [operand.tensor_type.shape.dim.add() for _ in dims]
+        for place, dim in zip(perm, dims, strict=True):
+            extents[place].CopyFrom(dim)
+        if any(
+            new.HasField("dim_value") and not (known and known[k].HasField("dim_value"))
+            for k, new in enumerate(extents)
+        ):
+            found[source] = operand
     return found
 
 
@@ -339,11 +410,11 @@ class _TensorTypes:
         return self._known[key]
 
 
-def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+def _types(graph: onnx.GraphProto) -> ValueTypes:
     types = _TensorTypes()
     constants = {tensor.name: types.of(tensor) for tensor in graph.initializer}
     values = (*graph.value_info, *graph.output, *graph.input)
-    return constants | {v.name: v.type for v in values if v.HasField("type")}
+    return ValueTypes(constants | {v.name: v.type for v in values if v.HasField("type")})
 
 
 def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:

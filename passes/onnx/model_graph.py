@@ -90,6 +90,7 @@ class Graph:
         is_alone: bool = False,
         sizes: Mapping[str, onnx.TypeProto] | None = None,
         functions: frozenset[tuple[str, str]] = frozenset(),
+        claimed: frozenset[str] = frozenset(),
     ):
         self.proto = proto
         self.outer = outer
@@ -103,6 +104,8 @@ class Graph:
         self.types = types
         self.functions = functions
         """Domains and names of the local functions of the model, which mean what their bodies say."""
+        self.claimed = claimed
+        """Values of which more is known than can be inferred: because the file says so."""
         self.sizes = types if sizes is None else sizes
         """Types for one choice of the extents that only the run time knows."""
         self.initializers = {
@@ -238,6 +241,7 @@ class Graph:
         self._nbytes.clear()
         for name, array in arrays.items():
             self._elements.pop(name, None)
+            self._shapes.pop(name, None)  # inference may not have known it
             element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
             self.constants[name] = onnx.TensorProto(name=name, data_type=element, dims=array.shape)
 
@@ -657,7 +661,7 @@ def graphs_of_model(
     graphs = [
         Graph(
             model.graph, opsets, folder, tables[0], overridable=overridable, taken=taken, is_alone=is_alone,
-            sizes=sized[0], functions=functions,
+            sizes=sized[0], functions=functions, claimed=tables[0].claimed,
         )
     ]  # fmt: skip
     graphs[0].pending = pending
@@ -683,6 +687,7 @@ def graphs_of_model(
                         taken=taken,
                         sizes=sizes,
                         functions=functions,
+                        claimed=tables[k].claimed,
                     )
                 )
                 waiting.append(graphs[-1])
@@ -690,7 +695,7 @@ def graphs_of_model(
 
 
 def _counted_extents(
-    graph: Graph, infer: Callable[..., list[dict[str, onnx.TypeProto]]]
+    graph: Graph, infer: Callable[..., Sequence[Mapping[str, onnx.TypeProto]]]
 ) -> dict[Extent, int]:
     """What extents of a graph are, by name, where those of its inputs are what they count as."""
     inputs = {value.name: graph.shape(value.name) for value in graph.proto.input}
@@ -732,6 +737,7 @@ def rewritten_graph(
         taken=before.taken,
         is_alone=before.is_alone,
         functions=before.functions,
+        claimed=frozenset(name for name, (root, _) in places.items() if root in before.claimed),
     )
     graph.pending, graph.batches, graph.counted = before.pending, before.batches, before.counted
     graph.set_places(before, places)

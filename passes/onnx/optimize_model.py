@@ -51,7 +51,7 @@ from layout_ir.passes.onnx.model_graph import (
     overridable_names,
     rewritten_graph,
 )
-from layout_ir.passes.onnx.order_selection import model_problem
+from layout_ir.passes.onnx.order_selection import model_problem, option_cost
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity, is_static
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
@@ -293,6 +293,11 @@ def _chosen(
             f"a Transpose counts as {kib} KiB besides what it moves: at less, more of them than the model came with "
             f"would move fewer bytes"
         )
+    if consumer.counts_kernel_moves and not task.consumer.counts_kernel_moves:
+        result.notes.append(
+            "what kernels move inside does not count: they would move less with Transposes that move more than those "
+            "that the model came with"
+        )
     result.has_subgraphs = any(graph.outer is not None for graph in task.graphs)
     for graph in task.graphs:
         graph.release()
@@ -359,8 +364,14 @@ class _Task:
             before = self._weigh_more(before)
             plans, solution, certificate, notes = self._planned(reached)
             after = self._left(plans)
-        if not solution.is_optimal and not self._is_better(after, before) and not _has_blocks(plans):
-            # The search ended before it found anything that costs less than what is there.
+        if self.consumer.counts_kernel_moves and self._gives_way(reached, before, after, solution):
+            self.consumer = self.consumer.without_kernel_moves()
+            self.propagation = OrderPropagation(self.consumer)
+            reached = [self.propagation.reachable(part.values.graph) for part in reached]
+            plans, solution, certificate, notes = self._planned(reached)
+            after = self._left(plans)
+        if not self._is_better(after, before) and not _has_blocks(plans):
+            # The model stays as it is: there is nothing better, or the search ended before it found it.
             plans = [Plan.as_is(part, self.consumer) for part in reached]
             after = self._left(plans)
         self.plans = plans
@@ -379,6 +390,7 @@ class _Task:
         if is_better or is_blocked:
             self.is_written = True
             places: dict[str, Place] = {}
+            constants = _constant_inputs(self.model)
             rewriters = [GraphRewriter(plan) for plan in plans]
             for rewriter in reversed(rewriters):
                 rewriter.write()
@@ -391,6 +403,7 @@ class _Task:
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model, [plan.graph for plan in plans])
+            _drop_inputs(self.model, constants)
             is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = after.count <= 2 and all(map(are_at_boundary, plans))
@@ -419,6 +432,17 @@ class _Task:
         kib = self.consumer.transpose_kib
         self.consumer = replace(self.consumer, transpose_kib=8 * kib)
         return replace(traffic, cost=traffic.cost + traffic.count * 7 * kib * KIBIBYTE)
+
+    def _gives_way(
+        self, reached: Sequence[ReachableOrders], before: Traffic, after: Traffic, solution: Solution
+    ) -> bool:
+        """Whether Transposes would move as much as they do, or more, so that kernels move less inside."""
+        if not solution.is_optimal or after.cost < before.cost:
+            return False
+        stays = before.cost + sum(
+            option_cost(choices.offered.options[0]) for part in reached for choices in part.choices.values()
+        )
+        return after.cost > before.cost or solution.cost < stays
 
     def _is_better(self, after: Traffic, before: Traffic) -> bool:
         """Whether Transposes cost less, and move no more where they were weighed for the sake of their number."""
@@ -449,8 +473,10 @@ class _Task:
         if self.consumer.block or not (may_fold(self.model.graph) or may_dilate(self.model.graph)):
             return False
         graph = self._current_graph().unfolded()
+        constants = _constant_inputs(self.model)
         if not fold_into_weights(graph) and not dilate_convolutions(graph):
             return False
+        _drop_inputs(self.model, constants)
         self.is_written, self.written, self.stated, self.current = True, None, None, None
         return True
 
@@ -497,7 +523,13 @@ class _Task:
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
         problem = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
         omitted = tuple(what for part in reached for what in part.omitted)
-        origin = {"target": self.consumer.name, "costs": None, "transpose_kib": self.consumer.transpose_kib}
+        consumer = self.consumer
+        origin = {
+            "target": consumer.name,
+            "costs": None,
+            "transpose_kib": consumer.transpose_kib,
+            "kernel_moves": consumer.counts_kernel_moves,
+        }
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         extra = {"origin": origin, "omitted": len(omitted)}
         found = problem.solve(left, certificate=self.certificate, extra=extra)
@@ -601,6 +633,8 @@ def check_model(
 
     model, folder = read_model(source)
     consumer = replace(consumer_named(target), transpose_kib=_transpose_kib(certificate))
+    if consumer.counts_kernel_moves and not _counts_kernel_moves(certificate):
+        consumer = consumer.without_kernel_moves()
     graphs = _graphs(model, folder, shapes, {}, {}, {})
     problem = model_problem(_reached(graphs, OrderPropagation(consumer)), consumer)
     compare_problems(certificate, problem.numbers)
@@ -613,6 +647,12 @@ def _transpose_kib(certificate: dict[str, Any]) -> int:
     if not isinstance(kib, int) or isinstance(kib, bool) or not 0 < kib < 1 << 32:
         raise LayoutError(f"origin: transpose_kib = {kib!r} is no number from 1 to {(1 << 32) - 1}")
     return kib
+
+
+def _counts_kernel_moves(certificate: dict[str, Any]) -> bool:
+    """Whether what kernels move inside counts in a certificate."""
+    origin = certificate.get("origin")
+    return not isinstance(origin, dict) or cast("dict[str, Any]", origin).get("kernel_moves") is not False
 
 
 def _free_names(graph: Graph) -> tuple[list[str], list[str]]:
@@ -662,10 +702,18 @@ def _import_domains(model: onnx.ModelProto, graphs: Sequence[Graph]) -> None:
     for domain in ("com.microsoft", NCHWC_DOMAIN):
         if domain in used and domain not in known:
             model.opset_import.add(domain=domain, version=1)
-    # Initializers that are no inputs are known from this version on.
+
+
+def _constant_inputs(model: onnx.ModelProto) -> set[str]:
+    """The initializers of a model in whose version of the format they had to be inputs as well; else none."""
+    return set[str]() if model.ir_version >= 4 else {tensor.name for tensor in model.graph.initializer}
+
+
+def _drop_inputs(model: onnx.ModelProto, constants: set[str]) -> None:
+    """Makes these initializers of a model no inputs any more, whether they are still there or not, and raises its
+    version of the format to the first that knows such initializers."""
     if model.ir_version < 4:
-        constants = {tensor.name for tensor in model.graph.initializer}
-        kept = [v for v in model.graph.input if v.name not in constants]
         model.ir_version = 4
+        kept = [value for value in model.graph.input if value.name not in constants]
         del model.graph.input[:]
         model.graph.input.extend(kept)

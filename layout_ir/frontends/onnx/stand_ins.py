@@ -1,8 +1,8 @@
 """What stands in for operators of ONNX Runtime where types are inferred.
 
 ONNX's inference knows standard operators only. An operator that ONNX Runtime writes into the models it saves, or its
-tools into those that they fuse or quantize, has the type that standard ones in its place would have: those of its
-function (`runtime_functions`), or the few nodes here, where these alone decide the type.
+tools into those that they fuse or quantize, has the type that standard ones in its place would have: the few nodes
+here, where these alone decide the type, else those of its function (`runtime_functions`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ def standard_nodes(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto] |
     domain = domain_of(node.domain)
     stand_in = STAND_INS.get(f"{domain}.{node.op_type}" if domain else node.op_type)
     try:
-        found = function_nodes(node, types)
+        found = stand_in(node, types) if stand_in else None
+        found = found or function_nodes(node, types)
         if found is None:
-            if stand_in is None:
-                return [node]
-            found = stand_in(node, types)
+            return [node] if stand_in is None else []
     except KeyError:
         return None
     except (IndexError, StopIteration):
@@ -165,9 +164,11 @@ def _integers(name: str, numbers: Sequence[int]) -> onnx.NodeProto:
 
 
 def _attention(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
-    """Attention: as many columns as there are of the values, which are a third of those of the weights."""
+    """Attention without a cache: as many columns as there are of the values, a third of those of the weights."""
     import onnx.helper
 
+    if len(node.output) > 1:
+        return []
     sizes = next((list(a.ints) for a in node.attribute if a.name == "qkv_hidden_sizes"), None)
     if sizes:
         return _of_columns(node, sizes[-1])
@@ -238,12 +239,13 @@ STAND_INS: dict[str, StandIn] = {
     "com.microsoft.QLinearAveragePool": _pool("AveragePool", *_WINDOW),
     "com.microsoft.QLinearConcat": _concatenated,
     "com.microsoft.QLinearGlobalAveragePool": _pool("GlobalAveragePool"),
+    "com.microsoft.QLinearWhere": _as("Where", 0, 1, 4),
     **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), _as("Add", 0, 3)),
     **{
         f"com.microsoft.{name}": _as("Identity", 0)
         for name in (
             "BiasGelu", "FastGelu", "Gelu", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuickGelu",
-            "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+            "RotaryEmbedding", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Trilu",
         )
     },
 }  # fmt: skip

@@ -434,7 +434,7 @@ SHAPES: dict[str, NodeModel] = {
     ),
     "Reshape": Reshape(),
     **dict.fromkeys(("Shape", "Size"), ShapeOf()),
-    "Trilu": Trilu(),
+    **dict.fromkeys(("Trilu", "com.microsoft.Trilu"), Trilu()),
     "Squeeze": Squeeze(),
     "Unsqueeze": Unsqueeze(),
     "com.microsoft.BiasGelu": TrailingNormalization(),

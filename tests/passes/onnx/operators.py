@@ -219,6 +219,7 @@ CASES = [
     Case("Trilu", [X]),
     Case("Trilu", [X, np.array(1)], {"upper": 0}, label="lower"),
     Case("Trilu", [X, np.array(-2)], label="diagonal"),
+    Case("Trilu", [X], {"upper": 0}, domain="com.microsoft"),
     Case("Shape", [X]),
     Case("Size", [X]),
     Case("QuantizeLinear", [X, np.array(0.1, np.float32), np.array(7, np.uint8)]),

@@ -252,3 +252,28 @@ def test_negative_a_slice_with_an_extent_that_the_run_time_knows_decides_nothing
     model.graph.node[7].input[:] = [f"p{k}" for k in (0, 1, 2, 3, 4)] + ["more"]
     (graph,) = graphs_of_model(model, None, {}, {})
     assert "pads" not in decided_integers(graph, {})
+
+
+def test_a_softmax_before_opset_13_works_along_all_dims_behind_its_axis():
+    # The reference of the onnx package works along one.
+    nodes = [oh.make_node("Softmax", ["w"], ["s"], axis=1), transpose("s", "t", 2, 0, 1)]
+    nodes.append(oh.make_node("Add", ["x", "t"], ["y"]))
+    weights = [initializer("w", np.arange(24.0).reshape(2, 3, 4) / 8)]
+    x, y = value("x", 4, 2, 3), value("y", 4, 2, 3)
+    for opset in (12, 13):
+        check_optimized(model_of(nodes, [x], [y], weights, opset=opset))
+
+
+def test_negative_what_is_random_is_drawn_by_who_runs_the_model():
+    nodes = [oh.make_node("RandomUniformLike", ["w"], ["r"], seed=1.0), transpose("r", "t", 1, 0)]
+    nodes.append(oh.make_node("Add", ["x", "t"], ["y"]))
+    model = model_of(nodes, [value("x", 5, 3)], [value("y", 5, 3)], [initializer("w", W)])
+    assert "RandomUniformLike" in op_types(li.optimize_onnx(model).model)
+
+
+def test_constants_lead_to_it_through_a_node_that_inference_does_not_know():
+    # An axis below 0 counts from the end since opset 11, for runtimes in older versions too.
+    nodes = [oh.make_node("Concat", ["w", "w"], ["c"], axis=-1), transpose("c", "t", 1, 0)]
+    nodes.append(oh.make_node("Add", ["x", "t"], ["y"]))
+    model = model_of(nodes, [value("x", 10, 3)], [value("y", 10, 3)], [initializer("w", W)], opset=9)
+    assert op_types(check_optimized(model).model) == ["Add"]

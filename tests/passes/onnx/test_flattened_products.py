@@ -43,6 +43,14 @@ def test_the_rows_of_the_weights_take_the_order_of_the_channels(target: str):
     np.testing.assert_array_equal(found[name], rows)
 
 
+def test_weights_that_had_to_be_inputs():
+    model = _network(FLAT, PRODUCT, ir_version=3)
+    model.graph.input.extend([value("k", 4, 3, 1, 1), value("w", 120, 7)])
+    model.graph.input.append(value("flat", 2, dtype=onnx.TensorProto.INT64))
+    result = check_optimized(model, _feeds())
+    assert result.after.count == 0 and [each.name for each in result.model.graph.input] == ["x"]
+
+
 def test_a_batch_that_the_run_time_knows():
     check = check_optimized(_network(FLAT, PRODUCT, batch="n"), _feeds())
     assert check.after.count == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx.helper as oh
 import pytest
 
@@ -44,6 +45,23 @@ def test_dims_of_one_element_move_without_a_transpose(opset: int):
     assert check_optimized(model, random_feeds(model, N=2, C=3)).after.count == 0
 
 
+def test_a_constant_that_only_its_other_order_replaces_is_no_input_any_more():
+    # Before version 4 of the format, initializers are inputs.
+    nodes = [transpose("x", "a", 0, 2, 1), oh.make_node("Mul", ["a", "w"], ["b"])]
+    nodes += [oh.make_node("Add", ["b", "s"], ["c"]), transpose("c", "y", 0, 2, 1)]
+    constants = [initializer("w", np.arange(12.0).reshape(4, 3)), initializer("s", 2.0)]
+    inputs = [value("x", 2, 3, 4), value("w", 4, 3), value("s")]
+    model = model_of(nodes, inputs, [value("y", 2, 3, 4)], constants, ir_version=3)
+    feeds = {"x": np.arange(24, dtype=np.float32).reshape(2, 3, 4)}
+    result = check_optimized(model, feeds)
+    assert op_types(result.model) == ["Mul", "Add"]
+    assert [each.name for each in result.model.graph.input] == ["x"]
+    # Since then, an input may be another one than its initializer: it stays, and is moved.
+    model.ir_version = 4
+    result = check_optimized(model, feeds)
+    assert [each.name for each in result.model.graph.input] == ["x", "w", "s"]
+
+
 def test_values_in_the_order_of_the_model_keep_their_names():
     nodes = [transpose("x", "a", 1, 0), oh.make_node("Relu", ["a"], ["b"]), transpose("b", "c", 1, 0)]
     nodes += [oh.make_node("CumSum", ["c", "axis"], ["d"]), oh.make_node("Neg", ["d"], ["y"])]
@@ -59,6 +77,39 @@ def test_a_transpose_that_stays_keeps_its_name():
     assert [(node.name, node.doc_string) for node in new.graph.node] == [("last", "what it is for")] or len(
         new.graph.node
     ) == 1
+
+
+def test_what_only_the_file_knows_of_a_value_is_said_of_it_under_its_new_name():
+    # Nobody can know how much is sliced. The second time, that is as much as the first time.
+    nodes = [transpose("x", "a", 2, 0, 1), oh.make_node("Slice", ["a", "starts", "ends"], ["b"])]
+    nodes += [oh.make_node("Relu", ["b"], ["c"]), transpose("c", "y", 0, 2, 1)]
+    inputs = [value("x", 4, 5, 6), *(value(n, 3, dtype=onnx.TensorProto.INT64) for n in ("starts", "ends"))]
+    model = model_of(nodes, inputs, [value("y", 2, 3, 1)])
+    feeds = {"x": np.arange(120, dtype=np.float32).reshape(4, 5, 6)}
+    feeds |= {"starts": np.array([1, 2, 0]), "ends": np.array([3, 3, 3])}
+    model.graph.value_info.append(value("b", 2, 1, 3))
+    result = check_optimized(model, feeds)
+    assert result.after.nbytes == 2 * 4 * 6
+    assert li.optimize_onnx(result.model).before == result.after
+
+
+def _branches(back: tuple[int, ...]) -> onnx.ModelProto:
+    """An If whose one branch gives a value from outside, behind two Transposes, and uses it besides."""
+    then = [transpose("x", "t", 1, 0), transpose("t", "s", *back), oh.make_node("Relu", ["s"], ["r"])]
+    outputs = [value("s", 4, 4), value("r", 4, 4)]
+    other = [oh.make_node("Neg", ["x"], ["n"]), oh.make_node("Abs", ["x"], ["a"])]
+    then_branch = oh.make_graph(then, "then", [], outputs)
+    else_branch = oh.make_graph(other, "else", [], [value("n", 4, 4), value("a", 4, 4)])
+    nodes = [oh.make_node("If", ["c"], ["y", "z"], then_branch=then_branch, else_branch=else_branch)]
+    condition = value("c", dtype=onnx.TensorProto.BOOL)
+    return model_of(nodes, [condition, value("x", 4, 4)], [value("y", 4, 4), value("z", 4, 4)])
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_a_result_of_a_branch_that_is_a_value_from_outside_has_a_name_of_its_own(condition: bool):
+    feeds = {"c": np.array(condition), "x": np.arange(-8, 8, dtype=np.float32).reshape(4, 4)}
+    assert check_optimized(_branches((1, 0)), feeds).after.count == 0
+    assert check_optimized(_branches((0, 1)), feeds).after.count == 1
 
 
 @pytest.fixture

@@ -170,6 +170,36 @@ def test_a_fused_gemm_has_the_shape_that_onnx_runtime_gives_it(flags: dict[str, 
     assert _shape(types["y"]) == list(result.shape)
 
 
+_BYTES = np.ones((2, 3, 4), np.uint8)
+_ONE, _ZERO = np.array(1, np.float32), np.array(0, np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "arrays"),
+    [
+        ("DynamicQuantizeMatMul", [_BYTES.astype(np.float32), _BYTES[0].T, _ONE]),
+        ("MatMulIntegerToFloat", [_BYTES, _BYTES[0].T, _ONE, _ONE]),
+        ("QLinearWhere", [_BYTES > 0, _BYTES[:, :1], _ONE, _ZERO, _BYTES, _ONE, _ZERO, _ONE, _ZERO]),
+        (
+            "RotaryEmbedding",
+            [np.ones((2, 3, 4), np.float32), np.zeros((2, 3), np.int64), *[np.ones((8, 2), "f")] * 2],
+        ),
+        ("Trilu", [_BYTES.astype(np.float32)]),
+    ],
+)
+def test_what_onnx_runtime_has_of_its_own_has_the_type_that_it_gives(op_type: str, arrays: list[Any]):
+    feeds = {f"x{k}": array for k, array in enumerate(arrays)}
+    types = {name: oh.np_dtype_to_tensor_dtype(array.dtype) for name, array in feeds.items()}
+    inputs = [value(name, *array.shape, dtype=types[name]) for name, array in feeds.items()]
+    result_type = onnx.TensorProto.UINT8 if op_type == "QLinearWhere" else FLOAT
+    node = _of_runtime(op_type, [*feeds], ["y"])
+    model = model_of([node], inputs, [oh.make_tensor_value_info("y", result_type, None)])
+    (result,) = session_results(model, feeds)
+    (found,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert _shape(found["y"]) == list(result.shape)
+    assert found["y"].tensor_type.elem_type == oh.np_dtype_to_tensor_dtype(result.dtype)
+
+
 def test_negative_a_function_of_the_model_is_none_of_onnx_runtime():
     model = model_of([_of_runtime("Gelu", ["x"], ["b"])], [value("x", 2, 3)], [value("b", 2, 3)])
     body = [oh.make_node("Transpose", ["X"], ["Y"], perm=[1, 0])]
@@ -360,3 +390,36 @@ def test_nodes_for_which_several_stand_in():
     }
     assert {name: _shape(found[name]) for name in wanted} == wanted
     assert found["n"].tensor_type.elem_type == onnx.TensorProto.INT32
+
+
+def test_what_a_transpose_is_said_to_give_says_what_it_takes():
+    nodes = [oh.make_node("Thing", ["x"], ["a"], domain="my"), transpose("a", "b", 1, 2, 0)]
+    nodes += [oh.make_node("Relu", ["b"], ["y"])]
+    model = model_of(nodes, [value("x", 2, 3)], [UNKNOWN])
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert "a" not in types and "b" not in types.claimed
+    model.graph.value_info.append(value("b", 3, 4, "N"))
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert [_shape(types[name]) for name in "aby"] == [["N", 3, 4], [3, 4, "N"], [3, 4, "N"]]
+    assert types.claimed == {"a", "b"}
+
+
+@pytest.mark.parametrize("kind", ["initializer", "Constant", "input"])
+def test_subgraphs_are_told_the_constants_around_them(kind: str):
+    nodes = [oh.make_node("Slice", ["x", "starts", "ends"], ["a"]), oh.make_node("Relu", ["a"], ["r"])]
+    branch = oh.make_graph(nodes, "branch", [], [oh.make_tensor_value_info("r", FLOAT, None)])
+    other = oh.make_graph([oh.make_node("Neg", ["x"], ["n"])], "other", [], [value("n", 4, 6)])
+    ends = initializer("ends", [3, 2])
+    around = [oh.make_node("Constant", [], ["ends"], value=ends)] if kind == "Constant" else []
+    around.append(oh.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=other))
+    inputs = [value("c", dtype=onnx.TensorProto.BOOL), value("x", 4, 6)]
+    constants = [initializer("starts", [1, 0])]
+    if kind == "initializer":
+        constants.append(ends)
+    elif kind == "input":
+        inputs.append(value("ends", 2, dtype=onnx.TensorProto.INT64))
+    model = model_of(around, inputs, [UNKNOWN], constants)
+    _, *inner = inferred_types(model, frozenset(), {}, {}, {})
+    (types,) = [types for types in inner if "r" in types]
+    assert kind == "input" or _shape(types["r"]) == [2, 2]
+    assert kind != "input" or all(isinstance(n, str) for n in _shape(types["r"]))

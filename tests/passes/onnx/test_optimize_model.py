@@ -568,3 +568,24 @@ def test_a_model_is_optimized_without_the_dialects_that_programs_need(tmp_path: 
     code = "import sys, layout_ir; layout_ir.optimize_onnx(sys.argv[1]); print('xdsl' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False"]
+
+
+def test_what_kernels_move_inside_is_no_reason_to_leave_other_transposes():
+    # Behind its Transpose the Softmax moves its operand: in front of it, two tensors would be moved.
+    nodes = [transpose("x", "a", 0, 2, 3, 1), oh.make_node("Softmax", ["a"], ["y"], axis=-2)]
+    nodes += [transpose("v", "b", 1, 0), oh.make_node("Relu", ["b"], ["c"]), transpose("c", "w", 1, 0)]
+    inputs = [value("x", 4, 16, 9, 9), value("v", 2, 3)]
+    outputs = [value("y", 4, 9, 9, 16), value("a", 4, 9, 9, 16), value("w", 2, 3)]
+    result = check_optimized(model_of(nodes, inputs, outputs), target="ort-cpu")
+    assert (result.before.count, result.after.count) == (3, 1)
+    assert any("what kernels move inside" in note for note in result.notes)
+    certificate = li.optimize_onnx(result.model, "ort-cpu", certificate=True).certificate
+    assert certificate is not None
+    optimize_model.check_model(certificate, result.model, "ort-cpu", {})
+
+
+def test_a_model_that_stays_as_it_is_has_what_it_had():
+    nodes = [transpose("x", "a", 0, 2, 3, 1), oh.make_node("Softmax", ["a"], ["y"], axis=-2)]
+    outputs = [value("y", 4, 9, 9, 16), value("a", 4, 9, 9, 16)]
+    result = check_optimized(model_of(nodes, [value("x", 4, 16, 9, 9)], outputs), target="ort-cpu")
+    assert result.after == result.before
