@@ -217,7 +217,7 @@ def call():
 
 signal.alarm(30)
 inside = threading.Event()
-executable = Executable(program, ["x"])
+executable = Executable(program, {"x": None})
 first = threading.Thread(target=call)
 first.start()
 inside.wait()

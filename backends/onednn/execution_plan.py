@@ -504,7 +504,7 @@ class _Planner:
         self, ops: Sequence[Operation], implementation: str, layouts: Iterable[Layout], nbytes: int
     ) -> StepText:
         formats = tuple(str(layout.format) for layout in layouts)
-        names = tuple(name_of_op(op) for op in ops)
+        names = tuple(_title(op) for op in ops)
         return StepText(names, self._numbers[ops[0]], implementation, formats, nbytes)
 
     def _alone(self, op: Operation) -> Operation:
@@ -570,11 +570,16 @@ def _stored(array: Array) -> Array:
     return copy
 
 
+def _title(op: Operation) -> str:
+    """What an op is called for people: an ONNX node by its operator."""
+    return op.title if isinstance(op, nn.OpaqueOp) else name_of_op(op)
+
+
 def _numbered(ops: Iterable[Operation]) -> Iterator[tuple[Operation, int]]:
     """Each op with its number among those of its name."""
     seen = Counter[str]()
     for op in ops:
-        name = name_of_op(op)
+        name = _title(op)
         yield op, seen[name]
         seen[name] += 1
 

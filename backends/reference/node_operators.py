@@ -25,6 +25,26 @@ from layout_ir.frontends.onnx.indexed_arrays import (
     scattered_nd,
 )
 
+RowType = tuple[Any, tuple[int, ...]]
+"""The element type and shape of what a subgraph gives in a trip, as far as it is stated."""
+
+
+def _row_types(body: Any) -> list[RowType]:
+    """The types of the outputs of a subgraph, an evaluator of the package: f32 and 0 for what it does not say."""
+    import onnx.helper
+
+    found: list[RowType] = []
+    for type in body.output_types:
+        tensor = type.tensor_type
+        kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type) if tensor.elem_type else np.float32
+        found.append((kind, tuple(dim.dim_value for dim in tensor.shape.dim)))
+    return found
+
+
+def _stacked(rows: Sequence[Array], type: RowType) -> Array:
+    """The rows behind each other, which are of this type where there are none."""
+    return np.array(rows) if rows else np.zeros((0, *type[1]), type[0])
+
 
 def own_operators() -> list[Any]:
     """A class of the onnx package, which is imported here, for each such operator in all its versions."""
@@ -77,7 +97,9 @@ def own_operators() -> list[Any]:
 
         op_domain = ""
 
-        def _run(self, trips: Array | None, condition: Array | None, *carried: Array, **options: Any) -> Any:
+        def _run(
+            self, trips: Array | None = None, condition: Array | None = None, *carried: Array, **options: Any
+        ) -> Any:
             loop: Any = self
             counter, continues, *names = cast("list[str]", loop.body.input_names)
             values: dict[str, Any] = {
@@ -95,7 +117,9 @@ def own_operators() -> list[Any]:
                 for rows, row in zip(scanned, found[1 + len(names) :], strict=True):
                     rows.append(row)
                 trip += 1
-            return (*(values[name] for name in names), *(np.array(rows) for rows in scanned))
+            types = _row_types(loop.body)[1 + len(names) :]
+            stacked = [_stacked(rows, type) for rows, type in zip(scanned, types, strict=True)]
+            return (*(values[name] for name in names), *stacked)
 
     class MaxPool(OpRun):
         """With indices: for windows with strides of 1, those of the onnx package (1.23) are others, or it fails."""
@@ -171,6 +195,54 @@ def own_operators() -> list[Any]:
                 half_pixel=transformation.lower() == "half_pixel",
             )
             return (made,)
+
+    class Scan(OpRun):
+        """Along any axes, in both directions, also over nothing: those of the package (1.23) have one of each."""
+
+        op_domain = ""
+
+        def __init__(self, onnx_node: Any, run_params: Any) -> None:
+            super().__init__(onnx_node, run_params)
+            for name in ("input_direction", "output_direction"):
+                given = getattr(self, f"scan_{name}s", None) or ()
+                if any(side not in (0, 1) for side in given):
+                    raise ValueError(f"an {name} of a Scan is 0 or 1, not {list(given)}")
+
+        def need_context(self) -> bool:
+            return True
+
+        def _run(self, *given: Array, num_scan_inputs: int, **options: Any) -> Any:
+            body: Any = cast("Any", self).body
+            rest = len(given) - num_scan_inputs
+            results = len(body.output_names) - rest
+
+            def per_value(name: str, count: int) -> list[int]:
+                return list(options.get(name) or [0] * count)
+
+            slices: list[Array] = []
+            sides = (
+                per_value("scan_input_axes", num_scan_inputs),
+                per_value("scan_input_directions", num_scan_inputs),
+            )
+            for value, axis, backwards in zip(given[rest:], *sides, strict=True):
+                rows = np.moveaxis(value, axis, 0)
+                slices.append(rows[::-1] if backwards else rows)
+            states, scanned = list(given[:rest]), [list[Array]() for _ in range(results)]
+            for rows in zip(*slices, strict=True):
+                values: dict[str, Any] = {
+                    **(options.get("context") or {}),
+                    **dict(zip(body.input_names, (*states, *rows), strict=True)),
+                }
+                found: list[Array] = cast("Any", self)._run_body(values)
+                states = found[:rest]
+                for made, row in zip(scanned, found[rest:], strict=True):
+                    made.append(row)
+            whole: list[Array] = []
+            sides = per_value("scan_output_axes", results), per_value("scan_output_directions", results)
+            for rows, type, axis, backwards in zip(scanned, _row_types(body)[rest:], *sides, strict=True):
+                array = _stacked(rows[::-1] if backwards else rows, type)
+                whole.append(np.moveaxis(array, 0, axis))
+            return (*states, *whole)
 
     class ScatterElements(OpRun):
         op_domain = ""
@@ -278,6 +350,7 @@ def own_operators() -> list[Any]:
         MaxPool,
         NonMaxSuppression,
         RoiAlign,
+        Scan,
         ScatterElements,
         ScatterND,
         STFT,

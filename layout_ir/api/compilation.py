@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from layout_ir.api.executable import AnyProgram, Program
+from layout_ir.api.executable import AnyProgram, Program, StatedShape
 from layout_ir.api.measure_settings import Measure
 from layout_ir.api.measured_selection import optimize
 from layout_ir.api.network_tuning import call_of, fastest, signature
@@ -115,18 +115,15 @@ class Compilation:
             return self.program(module, "main")
 
 
-def inputs_of(model: Source) -> tuple[bool, list[str]]:
-    """Whether an input of an ONNX model has a symbolic size, and the names of its inputs."""
+def inputs_of(model: Source) -> tuple[bool, dict[str, StatedShape]]:
+    """Whether an input of an ONNX model has an open size, and what is stated of the shape of each, by name."""
     with loading:
-        from layout_ir.frontends.onnx.model import load
+        from layout_ir.frontends.onnx.model import is_dynamic, load, stated_extents
 
     graph = load(model).graph
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
-    is_open = any(
-        not dim.HasField("dim_value") for value in inputs for dim in value.type.tensor_type.shape.dim
-    )
-    return is_open, [value.name for value in inputs]
+    return any(map(is_dynamic, inputs)), {value.name: stated_extents(value) for value in inputs}
 
 
 def _module(model: Source, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:

@@ -102,9 +102,9 @@ def compile(
         return compiled(shapes) if plan is None else Program(plan, checked=checked)
 
     if shapes is None:
-        open_inputs, names = inputs_of(model)
-        if open_inputs:
-            return Executable(kept, names, threads)
+        is_open, inputs = inputs_of(model)
+        if is_open:
+            return Executable(kept, inputs, threads)
     return Executable(compiled(shapes))
 
 

@@ -45,6 +45,9 @@ _AS_IN_NUMPY = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "ui8", "ui16", "
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
+StatedShape = tuple[int | None, ...] | None
+"""What a model says of the shape of an input: its extents, None for an open one; None where it says nothing."""
+
 
 class Program:
     """A function for one shape of each input, compiled. `checked` is that of `PlanRunner`."""
@@ -158,10 +161,10 @@ class Executable:
     def __init__(
         self,
         program: AnyProgram | Callable[[Mapping[str, Sequence[int]]], AnyProgram],
-        names: Sequence[str] = (),
+        inputs: Mapping[str, StatedShape] | None = None,
         threads: int = 1,
     ) -> None:
-        """`program`, or what compiles one for the shapes of inputs, which have these `names`, on so many threads."""
+        """`program`, or what compiles one for the shapes of `inputs` of these names, on so many threads."""
         is_program = isinstance(program, Program | StagedProgram)
         self._static = program if is_program else None
         self._compiled_for = None if is_program else program
@@ -169,7 +172,8 @@ class Executable:
         self._lock = RLock()
         fork_safe(self._lock)
         self._threads = threads if self._static is None else self._static.threads
-        self.input_names = list(names if self._static is None else self._static.input_names)
+        self._stated = dict(inputs or {})
+        self.input_names = list(self._stated if self._static is None else self._static.input_names)
         """The names of the inputs."""
 
     @property
@@ -301,10 +305,27 @@ class Executable:
             missing = [name for name in names if name not in inputs]
             if missing:
                 raise LayoutError(f"input '{missing[0]}' is missing")
-            return tuple((name, np.shape(inputs[name])) for name in names)
+            inputs = [inputs[name] for name in names]
         if len(inputs) != len(names):
             raise LayoutError(f"the model takes {_count(len(names), 'input')}, given are {len(inputs)}")
-        return tuple((name, np.shape(value)) for name, value in zip(names, inputs, strict=True))
+        return tuple((name, self._shape(name, value)) for name, value in zip(names, inputs, strict=True))
+
+    def _shape(self, name: str, value: Any) -> tuple[int, ...]:
+        """The shape of an input. Raises LayoutError where it is another than the model states."""
+        stated = self._stated[name]
+        try:
+            shape = np.shape(value)
+        except ValueError as error:  # a list of tensors of different shapes
+            if stated is None:
+                return ()
+            raise LayoutError(f"input '{name}' is a list of items of different shapes, no array") from error
+        if stated is not None and (
+            len(shape) != len(stated) or any(s not in (None, e) for s, e in zip(stated, shape, strict=True))
+        ):
+            wanted = "x".join("?" if extent is None else str(extent) for extent in stated) or "a scalar"
+            given = "x".join(map(str, shape)) or "a scalar"
+            raise LayoutError(f"input '{name}' is {wanted}, the array given is {given}")
+        return shape
 
 
 @public

@@ -173,6 +173,16 @@ def test_negative_an_open_model_cannot_be_described_before_a_call():
         executable([numbers((1,)), numbers((1,))])
 
 
+def test_negative_inputs_that_an_open_model_does_not_take():
+    executable = li.compile(open_model())
+    with pytest.raises(LayoutError, match=r"input 'x' is \?x3x8x8, the array given is 1x4x8x8"):
+        executable([numbers((1, 4, 8, 8))])
+    with pytest.raises(LayoutError, match=r"input 'x' is \?x3x8x8, the array given is 3"):
+        executable([numbers((3,))])
+    with pytest.raises(LayoutError, match="input 'x' is a list of items of different shapes"):
+        executable([[[1.0, 2.0], [1.0]]])
+
+
 def relu_module() -> ModuleOp:
     from layout_ir.dialects import nn
 

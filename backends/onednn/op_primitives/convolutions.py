@@ -24,6 +24,7 @@ from layout_ir.backends.onednn.primitives import (
     Request,
 )
 from layout_ir.dialects import nn
+from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.options.conv_kernels import activation
 
 
@@ -55,14 +56,7 @@ def _convolution_of(op: nn.ConvOp, values: Values, source: Operand) -> OpPrimiti
 def deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
     """Weights (C, O / group, space) are (group, O / group, C / group, space) there; output padding shortens pads."""
     rank = len(op.strides)
-    constant = values.constant(op.w)
-    if constant is None:
-        return
-    c, o = constant.shape[:2]
-    grouped = constant.reshape(op.group, c // op.group, o, *constant.shape[2:]).swapaxes(1, 2)
-    weights, wanted = values.packed(
-        grouped if op.group > 1 else grouped[0], chosen=True, dtype=values.dtype(op.w)
-    )
+    weights, wanted = _exchanged_weights(op, values)
     y = values.descriptor(op.result, writes=True)
     operands: dict[int, Operand] = {Argument.WEIGHTS: weights}
     bias: MemoryDescriptor | None = None
@@ -74,6 +68,26 @@ def deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
         given = (source.descriptor, wanted, bias, y, *windows)
         request = Request("deconvolution_forward", (INFERENCE, Algorithm.DECONVOLUTION, *given), (windows,))
         yield OpPrimitive(request, {Argument.SRC: source, **operands}, y, values.layout(op.result).shape)
+
+
+def _exchanged_weights(op: nn.ConvTransposeOp, values: Values) -> tuple[Operand, MemoryDescriptor]:
+    """The weights as the library has them: constants as the primitive likes, others as they lie."""
+    c, o, *window = values.layout(op.w).shape
+    constant, dtype = values.constant(op.w), values.dtype(op.w)
+    group = () if op.group == 1 else (op.group,)
+    shape = (*group, c // op.group, o, *window)
+    order = [*range(len(shape))]
+    first = len(group)
+    order[first : first + 2] = first + 1, first
+    if constant is not None:
+        return values.packed(constant.reshape(shape).transpose(order), chosen=True, dtype=dtype)
+    lying = values.layout(op.w)
+    try:
+        exchanged = lying.reshape(shape).permute(order)
+    except LayoutError as error:
+        raise Refused(str(error)) from None
+    seen = descriptors.descriptor_of(values.library, exchanged, dtype)
+    return Operand(op.w, seen), seen
 
 
 def disjoint_deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:

@@ -44,9 +44,9 @@ class InsertedOps:
         wanted = with_format(result.type, self._encoding)
         if result.type != wanted:
             result = Rewriter.replace_value_with_new_type(result, wanted)
-        op.verify_()
         self._builder.insert(op)
         self._made.append(op)
+        op.verify_()
         return result
 
     def apply(self, op: type[nn.NNOp], *operands: SSAValue | None, **attributes: Any) -> SSAValue:

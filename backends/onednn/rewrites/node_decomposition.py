@@ -134,17 +134,6 @@ def _dequantize(node: OpaqueNode) -> SSAValue:
 # Quantized ops --------------------------------------------------------------------------------------------------------
 
 
-def _windows(node: OpaqueNode, rank: int) -> dict[str, Any]:
-    """Strides, pads and dilations; pads that are still to be computed are not supported."""
-    if node.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or node.attribute("channels_last", 0):
-        raise Unsupported
-    return {
-        "strides": node.attribute("strides", (1,) * rank),
-        "pads": node.attribute("pads", (0,) * (2 * rank)),
-        "dilations": node.attribute("dilations", (1,) * rank),
-    }
-
-
 def _real_bias(node: OpaqueNode, number: int, factor: Array) -> SSAValue | None:
     """The bias of input `number`, integers that `factor` makes real numbers."""
     bias = node.constant_input(number)
@@ -161,7 +150,7 @@ def _scales(node: OpaqueNode, *numbers: int) -> Array:
 
 def _qlinear_conv(node: OpaqueNode) -> SSAValue:
     w = node.input(3)
-    windows = _windows(node, len(shape_of(w)) - 2)
+    windows = node.windows(node.input(0), shape_of(w)[2:])
     bias = _real_bias(node, 8, _scales(node, 1, 4))
     x = node.dequantized(node.input(0), 1, 2)
     y = node.apply(
@@ -217,7 +206,7 @@ def _softmax(node: OpaqueNode, x: SSAValue) -> SSAValue:
 
 def _average(node: OpaqueNode, x: SSAValue) -> SSAValue:
     kernel = node.attribute("kernel_shape")
-    windows = _windows(node, len(kernel))
+    windows = node.windows(x, kernel)
     flags = {name: bool(node.attribute(name, 0)) for name in ("ceil_mode", "count_include_pad")}
     return node.apply(nn.AvgPoolOp, x, kernel=kernel, **flags, **windows)
 
@@ -242,7 +231,7 @@ def _qlinear_concat(node: OpaqueNode) -> SSAValue:
 
 def _conv_integer(node: OpaqueNode) -> SSAValue:
     w = node.input(1)
-    windows = _windows(node, len(shape_of(w)) - 2)
+    windows = node.windows(node.input(0), shape_of(w)[2:])
     numbers = _numbers_of_weights(node, 0)
     columns = np.abs(numbers).sum(axis=tuple(range(1, numbers.ndim)))
     if np.max(columns, initial=0) * 255 >= _EXACT:
@@ -388,7 +377,7 @@ _ACTIVATIONS: dict[str, tuple[type[nn.UnaryOp], tuple[str, ...]]] = {
 
 def _fused_conv(node: OpaqueNode) -> SSAValue:
     w = node.input(1)
-    windows = _windows(node, len(shape_of(w)) - 2)
+    windows = node.windows(node.input(0), shape_of(w)[2:])
     y = node.apply(nn.ConvOp, node.input(0), w, node.optional(2), group=node.attribute("group", 1), **windows)
     addend = node.optional(3)
     return _activated(node, y if addend is None else node.apply(nn.AddOp, y, addend))
@@ -540,6 +529,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     ),
     "Einsum": _einsum,
     "Mod": _remainder,
+    "Scatter": scattered_elements,
     "ScatterElements": scattered_elements,
     "ScatterND": scattered,
     "GatherElements": gathered_elements,

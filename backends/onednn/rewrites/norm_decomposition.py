@@ -14,8 +14,8 @@ from xdsl.ir import SSAValue
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
-from layout_ir.dialects.nn.tensor_types import shape_of
-from layout_ir.dialects.nn.windows import same_pads
+from layout_ir.dialects.nn.tensor_types import Shape, shape_of
+from layout_ir.dialects.nn.windows import window_shape
 
 
 def normalized_by_norm(node: OpaqueNode) -> SSAValue:
@@ -35,22 +35,27 @@ def pooled_by_norm(node: OpaqueNode) -> SSAValue:
     """The norm of each window."""
     x = node.input(0)
     order, kernel = node.attribute("p", 2), node.attribute("kernel_shape")
-    if node.attribute("ceil_mode", 0) or kernel is None or len(kernel) != len(shape_of(x)) - 2:
-        raise Unsupported  # with it, the last window may have fewer elements
-    ones = (1,) * len(kernel)
-    strides, dilations = node.attribute("strides", ones), node.attribute("dilations", ones)
-    pads, automatic = node.attribute("pads", (0, 0) * len(kernel)), node.attribute("auto_pad", "NOTSET")
-    if automatic in ("SAME_UPPER", "SAME_LOWER"):
-        upper = automatic == "SAME_UPPER"
-        pads = same_pads(shape_of(x)[2:], kernel, strides, dilations, upper=upper)
-    elif automatic == "VALID":
-        pads = (0, 0) * len(kernel)
+    if kernel is None:
+        raise Unsupported
+    windows = node.windows(x, kernel)
+    if node.attribute("ceil_mode", 0):
+        windows["pads"] = _pads_of_all(shape_of(x)[2:], kernel, **windows)
     averages = node.apply(
-        nn.AvgPoolOp, _powers(node, x, order), kernel=kernel, strides=strides, pads=pads, dilations=dilations,
-        count_include_pad=True,
-    )  # fmt: skip
+        nn.AvgPoolOp, _powers(node, x, order), kernel=kernel, count_include_pad=True, **windows
+    )
     count = node.constant(np.array(prod(kernel)), dtype_of(x.type))
     return _root(node, node.apply(nn.MulOp, averages, count), order)
+
+
+def _pads_of_all(extents: Shape, kernel: Shape, *, strides: Shape, pads: Shape, dilations: Shape) -> Shape:
+    """The pads with those at the ends that windows of `ceil_mode` reach: zeros there change no sum."""
+    rank = len(extents)
+    counts = window_shape(extents, kernel, strides=strides, pads=pads, dilations=dilations, ceil_mode=True)
+    ends: list[int] = []
+    for dim, count in enumerate(counts):
+        reach = (count - 1) * strides[dim] + (kernel[dim] - 1) * dilations[dim] + 1
+        ends.append(max(reach - extents[dim] - pads[dim], 0))
+    return (*pads[:rank], *ends)
 
 
 def pooled_globally_by_norm(node: OpaqueNode) -> SSAValue:

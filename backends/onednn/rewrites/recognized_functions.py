@@ -58,7 +58,9 @@ class _Written:
         known: dict[SSAValue, Any] = {self.x: _points()}
         for op in self.ops:
             assert isinstance(op, nn.ElementwiseOp)
-            operands = [known[value] if value in known else _number(value) for value in op.operands]
+            operands = [
+                known[value] if value in known else np.float64(_number(value)) for value in op.operands
+            ]
             with np.errstate(all="ignore"):
                 known[op.result] = type(op).COMPUTE(np, *operands, *op.parameters())
         return np.broadcast_to(np.asarray(known[self.ops[-1].results[0]], np.float64), _points().shape)
@@ -148,12 +150,7 @@ _FUNCTIONS: tuple[Made, ...] = (
 
 def _known(values: Array) -> Made | None:
     """The op whose function has these values, and its attributes."""
-    for op, attributes in (
-        (nn.GeluOp, {}),
-        (nn.GeluOp, {"approximate": "tanh"}),
-        (nn.HardSwishOp, {}),
-        (nn.MishOp, {}),
-    ):
+    for op, attributes in _FUNCTIONS:
         if _is_alike(values, _at_points(op, attributes)):
             return op, attributes
     at_one = float(values[np.argmin(np.abs(_points() - 1))])

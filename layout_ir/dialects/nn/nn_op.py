@@ -113,7 +113,11 @@ class NNOp(IRDLOperation, LayoutOp):
             if not isinstance(field.default, Required) and getattr(self, name) == field.default_of(self):
                 del self.properties[name]
         if result_type is None:
-            inferred = TensorType(self.infer_element(), self.infer(), AnyAttr())
+            try:
+                inferred = TensorType(self.infer_element(), self.infer(), AnyAttr())
+            except LayoutError:
+                self.drop_all_references()
+                raise
             Rewriter.replace_value_with_new_type(self.results[0], inferred)
 
     @property

@@ -57,7 +57,7 @@ def window_shape(
 
     `pads` has the begins of all dims, then the ends. With `ceil_mode` the last window may end after the padding, but
     not start in the padding at the end. Raises LayoutError where a list has the wrong length or a negative entry, or
-    the window is larger than the padded extent.
+    no window fits.
     """
     rank = len(extents)
     for name, values, low in (
@@ -77,15 +77,15 @@ def window_shape(
     for dim in range(rank):
         padded = extents[dim] + pads[dim] + pads[rank + dim]
         dilated = (kernel[dim] - 1) * dilations[dim] + 1
-        if dilated > padded:
-            raise LayoutError(
-                f"window and extent do not fit in spatial dim {dim}: kernel {kernel[dim]} dilated to {dilated} > "
-                f"extent {extents[dim]} padded to {padded}"
-            )
         steps, rest = divmod(padded - dilated, strides[dim])
         if ceil_mode:
             steps += bool(rest)
             # As in ONNX and torch: a last window that starts in the high padding is dropped, a full one too.
-            steps -= steps * strides[dim] >= extents[dim] + pads[dim]
+            steps -= steps * strides[dim] >= extents[dim] + pads[dim] > 0
+        if steps < 0:
+            raise LayoutError(
+                f"window and extent do not fit in spatial dim {dim}: kernel {kernel[dim]} dilated to {dilated} > "
+                f"extent {extents[dim]} padded to {padded}"
+            )
         result.append(steps + 1)
     return tuple(result)

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING
 
+from layout_ir.dialects.nn.windows import window_shape
+from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.function_body import constant_type, type_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.loop_counts import iterations
@@ -19,6 +21,7 @@ from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.frontends.onnx.stand_ins import standard_nodes
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
+from layout_ir.frontends.onnx.window_attributes import window_of
 
 if TYPE_CHECKING:
     import onnx
@@ -44,6 +47,8 @@ def output_types(node: Node, captures: Mapping[str, Value], opsets: Mapping[str,
     types = {**types, **_stand_in_types(model)}
     if node.op_type == "Loop" and not node.domain:
         types = {**types, **_kept_shapes(model, types)}
+    if node.op_type in ("LpPool", "MaxPool") and not node.domain and node.get("ceil_mode", 0):
+        types = {name: _with_counted_windows(type, node) for name, type in types.items()}
     for value in model.graph.output:
         # The checker asks for a type, but does not compare it.
         value.type.CopyFrom(onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, ()))
@@ -110,6 +115,23 @@ def _check(model: onnx.ModelProto) -> None:
 def _last_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and "Context" not in line]
     return lines[-1].rpartition("]: ")[2] if lines else type(error).__name__
+
+
+def _with_counted_windows(type: onnx.TypeProto, node: Node) -> onnx.TypeProto:
+    """The type of a result of a pool with `ceil_mode`, without a last window that starts in the padding at the end:
+    ONNX's inference counts it, and runtimes drop it."""
+    import onnx
+
+    kernel = node.required("kernel_shape", (0,))
+    try:
+        counts = window_shape(shape_of(node.input(0))[2:], kernel, ceil_mode=True, **window_of(node, kernel))
+    except LayoutError as error:
+        raise OnnxImportError(str(error)) from error
+    counted = onnx.TypeProto()
+    counted.CopyFrom(type)
+    for dim, count in zip(counted.tensor_type.shape.dim[2:], counts, strict=True):
+        dim.dim_value = count
+    return counted
 
 
 # --- loops ----------------------------------------------------------------------------------------------------

@@ -232,18 +232,26 @@ def graph_inputs(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) ->
             raise OnnxImportError(
                 f"shapes names {quoted(name)}, which is no input of the model; its inputs: {known}"
             )
-    unknown = [value for value in values if value.name not in shapes and _is_dynamic(value)]
+    unknown = [value for value in values if value.name not in shapes and is_dynamic(value)]
     if unknown:
         raise _dynamic_inputs(unknown)
     return [_input(value, shapes.get(value.name)) for value in values]
 
 
-def _is_dynamic(value: onnx.ValueInfoProto) -> bool:
+def is_dynamic(value: onnx.ValueInfoProto) -> bool:
     """Whether an extent of the tensor, or its shape as a whole, is not in the model."""
     type = value.type.tensor_type
     return value.type.WhichOneof("value") == "tensor_type" and (
         not type.HasField("shape") or any(_extent(dim) is None for dim in type.shape.dim)
     )
+
+
+def stated_extents(value: onnx.ValueInfoProto) -> tuple[int | None, ...] | None:
+    """The extents of an input, None for a symbolic one; None where the model states no shape, or no tensor."""
+    type = value.type.tensor_type
+    if value.type.WhichOneof("value") != "tensor_type" or not type.HasField("shape"):
+        return None
+    return tuple(_extent(dim) for dim in type.shape.dim)
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension) -> int | None:

@@ -8,7 +8,6 @@ from xdsl.ir import OpResult
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
-from layout_ir.dialects.nn.windows import same_pads
 from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse
@@ -21,35 +20,9 @@ from layout_ir.frontends.onnx.translation import (
     normalize_axis,
 )
 from layout_ir.frontends.onnx.values import Constant, Value, is_splat, shape_of
+from layout_ir.frontends.onnx.window_attributes import window_of
 
 # --- windows --------------------------------------------------------------------------------------------------
-
-
-def _window(node: Node, kernel: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """Strides, pads and dilations of a node, with `auto_pad` resolved."""
-    extents = shape_of(node.input(0))[2:]
-    ones = (1,) * len(extents)
-    strides = node.ints("strides") or ones
-    dilations = node.ints("dilations") or ones
-    given = node.ints("pads")
-    for name, values in (("kernel_shape", kernel), ("strides", strides), ("dilations", dilations)):
-        if len(values) != len(extents):
-            raise OnnxImportError(
-                f"{name} {list(values)} does not fit the {len(extents)} spatial dims of "
-                f"{list(shape_of(node.input(0)))}: {len(values)} != {len(extents)}"
-            )
-        if any(value < 1 for value in values):
-            raise OnnxImportError(f"{name} {list(values)} has an entry below 1")
-    auto = node.get("auto_pad", "NOTSET")
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        pads = same_pads(extents, kernel, strides, dilations, upper=auto == "SAME_UPPER")
-    elif auto == "VALID":
-        pads = (0, 0) * len(extents)
-    elif auto in ("NOTSET", ""):
-        pads = given or (0, 0) * len(extents)
-    else:
-        raise OnnxImportError(f"auto_pad = {auto} is unknown")
-    return {"strides": strides, "pads": pads, "dilations": dilations}
 
 
 def _conv(builder: Builder, node: Node) -> Value:
@@ -61,7 +34,7 @@ def _conv(builder: Builder, node: Node) -> Value:
             f"kernel_shape {list(declared)} does not agree with the weight's {list(kernel)}"
         )
     group = node.get("group", 1)
-    return builder.apply(nn.ConvOp, x, w, node.optional(2), group=group, **_window(node, kernel))
+    return builder.apply(nn.ConvOp, x, w, node.optional(2), group=group, **window_of(node, kernel))
 
 
 def _conv_transpose(builder: Builder, node: Node) -> Value:
@@ -96,8 +69,10 @@ def _conv_transpose(builder: Builder, node: Node) -> Value:
             (e - 1) * s + (k - 1) * d + 1 + more - out
             for e, s, k, d, more, out in zip(extents, strides, kernel, dilations, longer, wanted, strict=True)
         ]
-        if any(total < 0 for total in totals):
-            raise UnsupportedUse(f"output_shape {list(wanted)} is more than the windows cover")
+        if node.ints("output_shape") is not None:
+            longer = tuple(more - min(total, 0) for more, total in zip(longer, totals, strict=True))
+        # What windows do not cover lies behind the last one where it is asked for; SAME does not ask.
+        totals = [max(total, 0) for total in totals]
         less = [total // 2 for total in totals]
         more = [total - half for total, half in zip(totals, less, strict=True)]
         pads = (*less, *more) if auto == "SAME_UPPER" else (*more, *less)
@@ -110,9 +85,12 @@ def _conv_transpose(builder: Builder, node: Node) -> Value:
 def _max_pool(builder: Builder, node: Node) -> Value:
     node.get("storage_order", 0)  # is about the second output, which is not supported
     kernel = node.required("kernel_shape", (0,))
-    ceil_mode = node.flag("ceil_mode")
     return builder.apply(
-        nn.MaxPoolOp, node.input(0), kernel=kernel, ceil_mode=ceil_mode, **_window(node, kernel)
+        nn.MaxPoolOp,
+        node.input(0),
+        kernel=kernel,
+        ceil_mode=node.flag("ceil_mode"),
+        **window_of(node, kernel),
     )
 
 
@@ -124,7 +102,7 @@ def _average_pool(builder: Builder, node: Node) -> Value:
         kernel=kernel,
         ceil_mode=node.flag("ceil_mode"),
         count_include_pad=node.flag("count_include_pad"),
-        **_window(node, kernel),
+        **window_of(node, kernel),
     )
 
 
@@ -239,6 +217,9 @@ def _softmax(op: type[nn.SoftmaxOp] | type[nn.LogSoftmaxOp]) -> Translate:
 
 # --- reductions -----------------------------------------------------------------------------------------------
 
+_PLAIN = frozenset((nn.ReduceMaxOp, nn.ReduceMeanOp, nn.ReduceMinOp, nn.ReduceProdOp, nn.ReduceSumOp))
+"""Those that leave a single element as it is."""
+
 
 def _reduce(op: type[nn.ReduceOp], axes_are_input_since: int) -> Translate:
     def translate(builder: Builder, node: Node) -> Value:
@@ -248,8 +229,15 @@ def _reduce(op: type[nn.ReduceOp], axes_are_input_since: int) -> Translate:
         keepdims = node.flag("keepdims", default=True)
         noop = node.flag("noop_with_empty_axes")
         if not axes and noop:
-            return x
+            if op in _PLAIN:
+                return x
+            # Each element for itself: what is done before and behind the reduction stays.
+            alone = builder.emit(ReshapeOp(builder.operand(x), (*shape_of(x), 1)))
+            return builder.apply(op, alone, axes=(rank,), keepdims=False)
         chosen = normalize_axes(axes, rank) if axes else tuple(range(rank))
+        if op is nn.ReduceMeanOp and not all(shape_of(x)[axis] for axis in chosen):
+            # The mean of none is undefined; here it is 0, as in ONNX Runtime.
+            return builder.apply(nn.ReduceSumOp, x, axes=chosen, keepdims=keepdims)
         return builder.apply(op, x, axes=chosen, keepdims=keepdims)
 
     return translate

@@ -348,6 +348,8 @@ def _slice(builder: Builder, node: Node) -> Value:
         if step == 0:
             raise OnnxImportError(f"steps {list(steps)} has a 0")
         dim = normalize_axis(axis, len(shape))
+        if step < 0 and shape[dim]:
+            start = max(start, -shape[dim])  # not in front of the first element, where NumPy's begin
         ranges[dim] = range(*slice(start, end, step).indices(shape[dim]))
     return _sliced(
         builder, node, x, [r.start for r in ranges], [len(r) for r in ranges], [r.step for r in ranges]

@@ -56,6 +56,16 @@ def check(nodes: Sequence[onnx.NodeProto], last: np.ndarray[Any, Any] = LAST, **
     compare(made, inputs, {**inputs, "first": FIRST[::-1].copy(), "last": last[::-1].copy()})
 
 
+def test_axes_among_the_constants_of_the_subgraph():
+    inputs = {"indices": INDICES, "first": FIRST, "last": LAST}
+    inner = bags([SLICED, LOOKED_UP, SUM])
+    inner.initializer.append(numpy_helper.from_array(np.array([0]), "first_axis"))
+    node = helper.make_node("Loop", ["count", "always"], ["y"], body=inner)
+    constants = {"table": TABLE, "count": np.array(len(FIRST)), "always": np.array(True)}
+    made = model([node], inputs, [value("y")], constants)
+    compare(made, inputs)
+
+
 @pytest.mark.parametrize("last", [LAST, np.array([0, 1, 0, 5])], ids=["rows", "without rows"])
 def test_sums_of_rows_between_numbers(last: Any):
     check([SLICED, LOOKED_UP, SUM], last)

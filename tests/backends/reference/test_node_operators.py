@@ -105,6 +105,70 @@ def test_what_the_trips_of_a_loop_leave(shape: tuple[int, ...], trips: int, cond
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+@pytest.mark.parametrize("trips", [0, 3])
+def test_a_loop_without_condition_and_values_of_its_own(trips: int):
+    helper = onnx.helper
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("Cast", ["trip"], ["row"], to=6),
+            helper.make_node("Identity", ["going"], ["still"]),
+        ],
+        "body",
+        [value("trip", 7, []), value("going", 9, [])],
+        [value("still", 9, []), value("row", 6, [])],
+    )
+    loop = NodeEvaluation([helper.make_node("Loop", ["trips", ""], ["rows"], body=body)], {"": 17})
+    [rows] = loop({"trips": np.array(trips)})
+    assert (rows.dtype, rows.tolist()) == (np.int32, list(range(trips)))
+
+
+@pytest.mark.parametrize("sides", [(0, 0, 0, 0), (1, 1, 1, 0), (1, 0, -1, 1)])
+def test_what_a_scan_leaves(sides: tuple[int, int, int, int]):
+    helper = onnx.helper
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("ReduceSum", ["row"], ["sum"], keepdims=0),
+            helper.make_node("Add", ["state", "sum"], ["next"]),
+            helper.make_node("Mul", ["row", "next"], ["made"]),
+        ],
+        "body",
+        [value("state", 1, []), value("row", 1, [3])],
+        [value("next", 1, []), value("made", 1, [3])],
+    )
+    names = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
+    attributes = {name: [side] for name, side in zip(names, sides, strict=True)}
+    node = helper.make_node(
+        "Scan", ["first", "x"], ["last", "rows"], body=body, num_scan_inputs=1, **attributes
+    )
+    x = np.random.default_rng(0).standard_normal((4, 3) if sides[0] == 0 else (3, 4)).astype(np.float32)
+    graph = helper.make_graph(
+        [node], "scan", [value("first", 1, []), value("x", 1, x.shape)],
+        [value("last", 1, []), value("rows", 1, None)],
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    inputs = {"first": np.array(0.5, np.float32), "x": x}
+    evaluated = NodeEvaluation([node], {"": 17})(inputs)
+    for ours, theirs in zip(evaluated, session.run(None, inputs), strict=True):
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_a_scan_over_nothing_has_no_rows():
+    helper = onnx.helper
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["row"], ["made"])],
+        "body",
+        [helper.make_tensor_value_info("row", 10, [3])],
+        [helper.make_tensor_value_info("made", 10, [3])],
+    )
+    node = helper.make_node("Scan", ["x"], ["rows"], body=body, num_scan_inputs=1)
+    [rows] = NodeEvaluation([node], {"": 17})({"x": np.zeros((0, 3), np.float16)})
+    assert (rows.dtype, rows.shape) == (np.float16, (0, 3))
+
+
 def _support_vectors(classes: int) -> NodeEvaluation:
     """An SVMClassifier whose first rows, a vector per class, are alike."""
     pairs = classes * (classes - 1) // 2

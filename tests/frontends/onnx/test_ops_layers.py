@@ -69,6 +69,17 @@ def test_reduce_takes_attributes_then_inputs():
     assert ops_of(model([node("ReduceMean", "x", noop_with_empty_axes=1)], {"x": (2, 5)}, opset=18)) == []
 
 
+@pytest.mark.parametrize("op", ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSumSquare", "ReduceMax"])
+def test_a_reduction_over_no_dims_does_the_rest_to_each_element(op: str):
+    source = model([node(op, "x", noop_with_empty_axes=1)], {"x": (2, 5)}, opset=20)
+    check_like_onnx_runtime(source, {"x": np.abs(numbers(2, 5)) + 0.5})
+
+
+def test_the_mean_of_none_is_that_of_onnx_runtime():
+    source = model([node("ReduceMean", "x a")], {"x": (0, 3)}, constants={"a": ints(0)}, opset=18)
+    check_like_onnx_runtime(source, {"x": numbers(0, 3)})
+
+
 def test_gemm_broadcasts_c():
     for shape in ((), (5,), (1, 5), (2, 1), (2, 5)):
         op = only(model([node("Gemm", "x b c", transB=1)], {"x": (2, 3), "b": (5, 3), "c": shape}))
@@ -92,6 +103,8 @@ def numbers(*shape: int, seed: int = 0) -> NDArray[np.float32]:
         ((6, 4, 3, 3), {"strides": [2, 2], "auto_pad": "VALID"}),
         ((6, 4, 3, 3), {"strides": [2, 2], "output_shape": [10, 9]}),
         ((6, 4, 3, 3), {"strides": [3, 2], "output_shape": [14, 8], "auto_pad": "SAME_UPPER"}),
+        ((6, 4, 3, 3), {"strides": [2, 2], "output_shape": [12, 9]}),
+        ((6, 4, 1, 2), {"strides": [2, 3], "auto_pad": "SAME_UPPER"}),
         ((6, 4, 1, 1), {"kernel_shape": [1, 1]}),
     ],
 )

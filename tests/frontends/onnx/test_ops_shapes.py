@@ -97,6 +97,18 @@ def test_slice_takes_attributes_then_inputs():
     assert (by_inputs.starts, by_inputs.sizes, by_inputs.steps) == ((0, 4), (2, 3), (1, -2))
 
 
+def test_a_slice_backwards_from_in_front_of_the_first_element_begins_there():
+    constants = {"s": ints(-7), "e": ints(-(2**63) + 1), "a": ints(1), "st": ints(-2)}
+    op = only(model([node("Slice", "x s e a st")], {"x": (2, 5)}, constants=constants, opset=13))
+    assert (op.starts, op.sizes, op.steps) == ((0, 0), (2, 1), (1, -2))
+
+
+def test_negative_a_slice_forwards_from_there_has_all():
+    constants = {"s": ints(-7), "e": ints(2**31 - 1), "a": ints(1), "st": ints(2)}
+    op = only(model([node("Slice", "x s e a st")], {"x": (2, 5)}, constants=constants, opset=13))
+    assert (op.starts, op.sizes, op.steps) == ((0, 0), (2, 3), (1, 2))
+
+
 def test_split():
     for opset, source in (
         (12, node("Split", "x", "a b", axis=1, split=[2, 3])),

@@ -15,6 +15,7 @@ import layout_ir as li
 from layout_ir.api.program_text import parse_program
 from layout_ir.dialects.nn import OpaqueOp
 from layout_ir.dialects.nn.protos import node_of
+from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.printing import print_module
@@ -212,3 +213,16 @@ def test_an_if_whose_condition_is_known_becomes_the_branch_that_it_takes(taken: 
     module = from_onnx(source)
     assert not opaque_of(module)
     np.testing.assert_allclose(li.run(module, [X])[0], expected(source, {"x": X})[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("extent", "windows"), [(6, 2), (7, 3)])
+def test_a_pool_has_no_last_window_that_starts_in_the_padding(extent: int, windows: int):
+    attributes = {"kernel_shape": [3], "strides": [3], "pads": [0, 1], "ceil_mode": 1}
+    source = model([node("MaxPool", "x", "y i", **attributes)], {"x": (2, 4, extent)}, ["y", "i"], opset=21)
+    source.graph.output[1].type.tensor_type.elem_type = TensorProto.INT64
+    x = np.random.default_rng(0).standard_normal((2, 4, extent)).astype(np.float32)
+    module = from_onnx(source)
+    [op] = opaque_of(module)
+    assert [shape_of(result) for result in op.results] == [(2, 4, windows)] * 2
+    for ours, theirs in zip(li.run(module, [x]), expected(source, {"x": x}), strict=True):
+        np.testing.assert_array_equal(ours, theirs)

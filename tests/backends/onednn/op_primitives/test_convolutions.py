@@ -82,6 +82,15 @@ def test_a_transposed_convolution(group: int, attributes: dict[str, Any]):
     compare(program.module(y), numbers((2, 8, 5, 4)))
 
 
+@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize("order", [None, "(n, c, h, w) : [c, n, h, w]"])
+def test_a_transposed_convolution_with_computed_weights(group: int, order: str | None):
+    program = Program((2, 8, 5, 4), (8, 6, 3, 2))
+    x, w = program.argument(0), program.argument(1, order)
+    y = program.add(nn.ConvTransposeOp, x, w, group=group, strides=(2, 1), pads=(1, 0, 1, 1))
+    compare(program.module(y), numbers((2, 8, 5, 4)), numbers((8, 6, 3, 2), 1))
+
+
 @pytest.mark.parametrize("source", ["nhwc", "nChw8c"])
 @pytest.mark.parametrize("kernel", [(2, 2), (3, 1)])
 def test_a_transposed_convolution_of_disjoint_windows_is_a_product(source: str, kernel: tuple[int, int]):

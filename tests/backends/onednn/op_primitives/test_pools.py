@@ -31,6 +31,13 @@ def test_a_pool(layout: str, op: Any, attributes: dict[str, Any]):
     compare(program.module(y), numbers((2, 17, 7, 8)))
 
 
+@pytest.mark.parametrize("op", [nn.MaxPoolOp, nn.AvgPoolOp])
+def test_a_window_larger_than_what_it_is_of(op: Any):
+    program = Program((1, 17, 1, 4))
+    y = program.add(op, program.argument(0), kernel=(2, 3), strides=(2, 2), ceil_mode=True)
+    compare(program.module(y), numbers((1, 17, 1, 4)))
+
+
 def test_negative_what_ceil_mode_adds_to_a_counted_pad_runs_by_the_reference():
     program = Program((1, 4, 6, 6))
     attributes: dict[str, Any] = {

@@ -139,7 +139,7 @@ def test_operators_of_onnx_runtime(name: str):
         value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, element, array.shape))
     executable = li.compile(made, checked=True)
     # How many keys there are in all is a number that comes with the call.
-    assert executable.fallbacks == ({"nn.opaque": 1} if name == "groups" else {})
+    assert executable.fallbacks == ({"com.microsoft::GroupQueryAttention": 1} if name == "groups" else {})
     for ours, theirs in zip(executable(inputs), wanted, strict=True):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
         largest = np.abs(theirs.astype(float)).max(initial=0)
@@ -151,7 +151,7 @@ def test_negative_a_use_without_a_function_stays_opaque():
     other = replace(node, attributes={"num_heads": 4, "scale": 0.5}).model()
     other.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("o0", 1, node.inputs[0].shape))
     executable = li.compile(other)
-    assert executable.fallbacks == {"nn.opaque": 1}
+    assert executable.fallbacks == {"com.microsoft::RotaryEmbedding": 1}
     with pytest.raises(
         li.LayoutError, match=r"com\.microsoft::RotaryEmbedding with these inputs and attributes"
     ):

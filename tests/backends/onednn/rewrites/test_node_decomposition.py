@@ -37,11 +37,14 @@ def opaque_nodes(made: Any) -> list[str]:
     return [op.title for op in module.walk() if isinstance(op, nn.OpaqueOp)]
 
 
-def test_a_qlinear_conv():
+@pytest.mark.parametrize(
+    "windows", [{"pads": [1, 1, 1, 1]}, {"auto_pad": "SAME_UPPER", "strides": [2, 2]}, {"auto_pad": "VALID"}]
+)
+def test_a_qlinear_conv(windows: dict[str, Any]):
     x, given = integers((2, 8, 6, 5), 0), weights((6, 8, 3, 3), 0, largest=64)
     given |= {"c": np.arange(-300, 300, 100).astype(np.int32)}
     inputs = ("x", "s1", "z1", "w", "ws", "wz", "s3", "z3", "c")
-    made = model([node("QLinearConv", inputs, "y", pads=[1, 1, 1, 1])], {"x": x}, given, "y")
+    made = model([node("QLinearConv", inputs, "y", **windows)], {"x": x}, given, "y")
     assert not opaque_nodes(made)
     compare(made, {"x": x})
 

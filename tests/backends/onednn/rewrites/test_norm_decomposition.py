@@ -35,6 +35,7 @@ def test_rows_divided_by_their_norms_and_rows_of_zeros(order: int, axis: int):
         {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 0, 1, 2]},
         {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"},
         {"kernel_shape": [2, 2], "dilations": [2, 2]},
+        {"kernel_shape": [3, 3], "strides": [2, 3], "pads": [0, 0, 1, 1], "ceil_mode": 1},
     ],
 )
 def test_norms_of_windows(order: int, windows: dict[str, Any]):
@@ -51,6 +52,7 @@ def test_mean_and_variance():
     compare_node("MeanVarianceNormalization", {"x": X}, axes=[1, 2])
 
 
-def test_negative_windows_that_are_cut_off_run_by_the_reference():
-    made = node_model("LpPool", {"x": X}, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
-    assert li.compile(made).fallbacks == {"nn.opaque": 1}
+def test_negative_windows_that_do_not_fit_leave_the_program_as_it_is():
+    # Shape inference says one window, and there is none.
+    made = node_model("LpPool", {"x": X}, kernel_shape=[8, 2], strides=[2, 2])
+    assert li.compile(made).fallbacks == {"LpPool": 1}

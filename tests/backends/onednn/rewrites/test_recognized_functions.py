@@ -106,6 +106,15 @@ def test_negative_functions_that_are_almost_one_stay_as_they_are_written(functio
     assert names(module) == before
 
 
+def test_a_quotient_of_numbers_is_a_number_of_the_function():
+    program = Open(())
+    x = program.op(nn.NegOp, program.arguments[0])
+    twice = program.op(nn.MulOp, x, program.op(nn.DivOp, 1.0, 0.5))
+    module = program.module(program.op(nn.MulOp, x, program.op(nn.SigmoidOp, twice)))
+    recognize_functions(module)
+    assert names(module) == ["nn.neg", "nn.swish"]
+
+
 def test_negative_ops_that_somebody_else_uses_stay():
     module = written(gelu, both=True)
     before = names(module)

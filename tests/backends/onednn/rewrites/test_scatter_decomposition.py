@@ -112,7 +112,7 @@ def test_the_data_are_written_over_where_nobody_needs_them_later(used_later: boo
     inputs["x"] = numbers((50, 50))
     made = model(nodes, inputs, {}, "y")
     executable = compare(made, inputs)
-    moved = [time for time in executable.profile(inputs) if time.ops == ("nn.opaque",)]
+    moved = [time for time in executable.profile(inputs) if time.ops == ("ScatterND",)]
     assert [time.implementation for time in moved] == (["reorder", "loop"] if used_later else ["loop"])
 
 
@@ -173,4 +173,4 @@ def test_negative_attributes_and_shapes_of_no_scatter(
       %y = nn.opaque "ScatterND" opset 18 (%x, %i, %u) {{{attributes}}} : ({data}, {places}, {updates}) -> {data}
       func.return %y : {data}
     }}"""
-    assert li.compile(li.parse(program)).fallbacks == {"nn.opaque": 1}
+    assert li.compile(li.parse(program)).fallbacks == {"ScatterND": 1}
