@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
 from layout_ir.forking import loading
-from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx import model_certificate, optimize_model
 from layout_ir.passes.onnx.blocked_channels import has_blocks
 from layout_ir.passes.onnx.consumers import consumer_named
 
@@ -93,7 +93,7 @@ def check_proof(
     came in, inputs and outputs kept, which is fused again for this.
     """
     if not consumer_named(target).block:
-        optimize_model.check_model(certificate, source, target, shapes)
+        model_certificate.check_model(certificate, source, target, shapes)
         return "the model"
     first = optimize_model.optimize_orders(source, "ort-cpu", shapes=shapes)
     if has_blocks(first.stored):
@@ -102,7 +102,7 @@ def check_proof(
             f"made from"
         )
     fused, sizes, _ = _fused(first, shapes)
-    optimize_model.check_model(certificate, fused, target, sizes)
+    model_certificate.check_model(certificate, fused, target, sizes)
     return "the model as the installed ONNX Runtime fuses it"
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.import_error import quoted
@@ -24,40 +24,38 @@ from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
-from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN, is_blocked
-from layout_ir.passes.onnx.constant_folding import (
-    constant_integers,
-    decided_integers,
-    fold_constant_transposes,
-    has_open_results,
-)
+from layout_ir.passes.onnx.blocked_channels import is_blocked
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
 from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions, may_dilate
-from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
 from layout_ir.passes.onnx.flattened_products import fold_into_weights, may_fold
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
-from layout_ir.passes.onnx.inferred_types import inferred_types
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
 from layout_ir.passes.onnx.loop_states import with_loops_rearranged
+from layout_ir.passes.onnx.model_boundary import (
+    Obligation,
+    change_boundary,
+    constant_inputs,
+    drop_inputs,
+    free_names,
+    import_domains,
+    obligations_of,
+)
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
 from layout_ir.passes.onnx.model_graph import (
     Graph,
     Node,
     PendingTensor,
-    graphs_of_model,
     is_transpose,
-    overridable_names,
     rewritten_graph,
 )
 from layout_ir.passes.onnx.order_selection import model_problem, option_cost
-from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity, is_static
+from layout_ir.passes.onnx.orders import Order, compose, identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
-from layout_ir.passes.onnx.stacked_concats import stack_concats
+from layout_ir.passes.onnx.typed_graphs import reached_orders, simplify, typed_graphs
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
-from layout_ir.passes.onnx.view_chains import merge_view_chains
 from layout_ir.selection.solver.selection_problem import Solution
 
 if TYPE_CHECKING:
@@ -80,16 +78,6 @@ class Traffic:
     count: int
     nbytes: int
     cost: int
-
-
-@dataclass(frozen=True)
-class Obligation:
-    """An input or output that callers give or take in another order of dims than the model had."""
-
-    name: str
-    order: Order
-    nbytes: int
-    """Bytes that a caller reads and writes who has the order of the model."""
 
 
 @dataclass
@@ -344,11 +332,13 @@ class _Task:
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
         if self.stated is None:
-            graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+            graphs = typed_graphs(
+                self.model, self.folder, self.shapes, self.pending, self.types, self.integers
+            )
             self.graphs += graphs
             before = self._traffic(graphs)
             transposed = frozenset(node.outputs[0] for graph in graphs for node in _transposes(graph.nodes))
-            reached = _reached(graphs, self.propagation)
+            reached = reached_orders(graphs, self.propagation)
         else:
             before, transposed, reached = self.stated[0], frozenset[str](), [self.stated[1]]
         self.current = reached[0].values.graph
@@ -377,7 +367,7 @@ class _Task:
         self.plans = plans
         is_blocked = _has_blocks(plans)
         is_better = self._is_better(after, before)
-        obligations = _obligations(plans[0])
+        obligations = obligations_of(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, [], obligations, solution,
             certificate, notes, transposed, self.places,
@@ -390,7 +380,7 @@ class _Task:
         if is_better or is_blocked:
             self.is_written = True
             places: dict[str, Place] = {}
-            constants = _constant_inputs(self.model)
+            constants = constant_inputs(self.model)
             rewriters = [GraphRewriter(plan) for plan in plans]
             for rewriter in reversed(rewriters):
                 rewriter.write()
@@ -401,9 +391,9 @@ class _Task:
                     else rewriter.places
                 )
             self.places = result.places = {**self.places, **places}
-            _change_boundary(self.model.graph, obligations)
-            _import_domains(self.model, [plan.graph for plan in plans])
-            _drop_inputs(self.model, constants)
+            change_boundary(self.model.graph, obligations)
+            import_domains(self.model, [plan.graph for plan in plans])
+            drop_inputs(self.model, constants)
             is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = after.count <= 2 and all(map(are_at_boundary, plans))
@@ -456,7 +446,7 @@ class _Task:
         plan, rewriter, cost, left = self.written
         graph = self._current_graph()
         traffic = self._traffic([graph])
-        _simplify(graph, self.consumer)
+        simplify(graph, self.consumer)
         before = orders_before(plan, rewriter, graph) if traffic == left else None
         if before is not None:
             reached = self.propagation.reachable(graph, before)
@@ -473,10 +463,10 @@ class _Task:
         if self.consumer.block or not (may_fold(self.model.graph) or may_dilate(self.model.graph)):
             return False
         graph = self._current_graph().unfolded()
-        constants = _constant_inputs(self.model)
+        constants = constant_inputs(self.model)
         if not fold_into_weights(graph) and not dilate_convolutions(graph):
             return False
-        _drop_inputs(self.model, constants)
+        drop_inputs(self.model, constants)
         self.is_written, self.written, self.stated, self.current = True, None, None, None
         return True
 
@@ -484,7 +474,7 @@ class _Task:
         """The graph of the model as it is now, which is looked at once."""
         if self.current is None:
             if self.written is None:
-                graphs = _graphs(
+                graphs = typed_graphs(
                     self.model, self.folder, self.shapes, self.pending, self.types, self.integers
                 )
             else:
@@ -519,7 +509,7 @@ class _Task:
     def _planned(
         self, reached: Sequence[ReachableOrders]
     ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
-        inputs, outputs = _free_names(reached[0].values.graph)
+        inputs, outputs = free_names(reached[0].values.graph)
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
         problem = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
         omitted = tuple(what for part in reached for what in part.omitted)
@@ -559,161 +549,8 @@ def _transposes(nodes: Iterable[Node]) -> list[Node]:
     return [node for node in nodes if node.op_type == "Transpose" and is_transpose(node)]
 
 
-def _graphs(
-    model: onnx.ModelProto,
-    folder: Path | None,
-    shapes: Mapping[str, Sequence[int]],
-    pending: dict[str, PendingTensor],
-    stated: Mapping[str, onnx.TypeProto],
-    integers: dict[str, NDArray[Any]],
-) -> list[Graph]:
-    """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
-    if integers:
-        names = {name for node in model.graph.node for name in node.output}
-        for name in integers.keys() - names:
-            del integers[name]
-    graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
-    if not any(map(has_open_results, graphs[0].nodes)):
-        return graphs
-    if not integers and not shapes and len(graphs) == 1 and _has_static_inputs(graphs[0]):
-        # To infer all types once more is quicker than those of single nodes, if that finds them all.
-        found = constant_integers(graphs[0])
-        if found:
-            before = graphs[0].types
-            graphs[0].replace_types(inferred_types(model, overridable_names(model), {}, found, stated)[0])
-            if not any(map(has_open_results, graphs[0].nodes)):
-                integers |= found
-                return graphs
-            graphs[0].replace_types(before)
-    while True:
-        more = decided_integers(graphs[0], integers)
-        if not more.keys() - integers.keys():
-            return graphs
-        integers |= more
-        # Types were inferred on the way; once all extents are known, no more can be found.
-        if len(graphs) == 1 and not shapes and not any(map(has_open_results, graphs[0].nodes)):
-            return graphs
-        graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
-
-
-def _has_static_inputs(graph: Graph) -> bool:
-    """Whether the extents of all inputs are numbers."""
-    shapes = [graph.shape(value.name) for value in graph.proto.input]
-    return all(shape is not None and is_static(shape) for shape in shapes)
-
-
-def _reached(graphs: Sequence[Graph], propagation: OrderPropagation) -> list[ReachableOrders]:
-    """What each graph has to choose from, without what constants decide and what views undo."""
-    for graph in graphs:
-        _simplify(graph, propagation.consumer)
-    return [propagation.reachable(graph) for graph in graphs]
-
-
-def _simplify(graph: Graph, consumer: Consumer) -> None:
-    """Makes constants of Transposes that constants decide, and merges views."""
-    if consumer.block:
-        name_equal_extents(graph)
-    fold_constant_transposes(graph)
-    stack_concats(graph)
-    merge_view_chains(graph)
-
-
 def _sorted_remaining(plans: Sequence[Plan]) -> list[Remaining]:
     """The Transposes that are left, those that move most first."""
     return sorted(
         (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
     )
-
-
-def check_model(
-    certificate: dict[str, Any], source: Source, target: str, shapes: Mapping[str, Sequence[int]]
-) -> None:
-    """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
-    from layout_ir.passes.selection.translation.origin import compare_problems
-
-    model, folder = read_model(source)
-    consumer = replace(consumer_named(target), transpose_kib=_transpose_kib(certificate))
-    if consumer.counts_kernel_moves and not _counts_kernel_moves(certificate):
-        consumer = consumer.without_kernel_moves()
-    graphs = _graphs(model, folder, shapes, {}, {}, {})
-    problem = model_problem(_reached(graphs, OrderPropagation(consumer)), consumer)
-    compare_problems(certificate, problem.numbers)
-
-
-def _transpose_kib(certificate: dict[str, Any]) -> int:
-    """What a Transpose counts as in a certificate. Raises LayoutError for what is no such number."""
-    origin = certificate.get("origin")
-    kib: object = cast("dict[str, Any]", origin).get("transpose_kib", 1) if isinstance(origin, dict) else 1
-    if not isinstance(kib, int) or isinstance(kib, bool) or not 0 < kib < 1 << 32:
-        raise LayoutError(f"origin: transpose_kib = {kib!r} is no number from 1 to {(1 << 32) - 1}")
-    return kib
-
-
-def _counts_kernel_moves(certificate: dict[str, Any]) -> bool:
-    """Whether what kernels move inside counts in a certificate."""
-    origin = certificate.get("origin")
-    return not isinstance(origin, dict) or cast("dict[str, Any]", origin).get("kernel_moves") is not False
-
-
-def _free_names(graph: Graph) -> tuple[list[str], list[str]]:
-    """The inputs and the outputs of a graph that may have another order: those that have nobody else's name.
-
-    A subgraph takes a value by its name in the order of the model, a default is stored in that order, and a value that
-    is input and output would have two.
-    """
-    fixed = {name for node in graph.nodes for name in node.captures}
-    fixed.update(tensor.name for tensor in graph.proto.initializer)
-    inputs = [value.name for value in graph.proto.input]
-    outputs = [value.name for value in graph.proto.output]
-    fixed.update(name for name in outputs if name in inputs or outputs.count(name) > 1)
-    return [n for n in inputs if n not in fixed], [n for n in outputs if n not in fixed]
-
-
-def _obligations(plan: Plan) -> list[Obligation]:
-    found: list[Obligation] = []
-    graph = plan.graph
-    for value in graph.proto.input:
-        order = plan.made.get(value.name)
-        if order is not None and not is_identity(order) and value.name not in graph.constants:
-            found.append(Obligation(value.name, order, 2 * graph.nbytes(value.name)))
-    for value in graph.proto.output:
-        order = plan.result_order(value.name)
-        if not is_identity(order):
-            found.append(Obligation(value.name, order, 2 * graph.nbytes(value.name)))
-    return found
-
-
-def _change_boundary(graph: onnx.GraphProto, obligations: Sequence[Obligation]) -> None:
-    """Puts the extents of inputs and outputs into the orders that callers have them in from now on."""
-    orders = {obligation.name: obligation.order for obligation in obligations}
-    for value in (*graph.input, *graph.output):
-        order = orders.get(value.name)
-        if order is not None and value.type.tensor_type.HasField("shape"):
-            shape = value.type.tensor_type.shape
-            dims = [shape.dim[d] for d in order]
-            new = type(shape)(dim=dims)
-            shape.CopyFrom(new)
-
-
-def _import_domains(model: onnx.ModelProto, graphs: Sequence[Graph]) -> None:
-    """States the version of ONNX Runtime's operators, where the nodes that were written are of those."""
-    known = {entry.domain for entry in model.opset_import}
-    used = {node.domain for graph in graphs for node in graph.proto.node}
-    for domain in ("com.microsoft", NCHWC_DOMAIN):
-        if domain in used and domain not in known:
-            model.opset_import.add(domain=domain, version=1)
-
-
-def _constant_inputs(model: onnx.ModelProto) -> set[str]:
-    """The initializers of a model in whose version of the format they had to be inputs as well; else none."""
-    return set[str]() if model.ir_version >= 4 else {tensor.name for tensor in model.graph.initializer}
-
-
-def _drop_inputs(model: onnx.ModelProto, constants: set[str]) -> None:
-    """Makes these initializers of a model no inputs any more, whether they are still there or not, and raises its
-    version of the format to the first that knows such initializers."""
-    if model.ir_version < 4:
-        model.ir_version = 4
-        kept = [value for value in model.graph.input if value.name not in constants]
-        del model.graph.input[:]
-        model.graph.input.extend(kept)

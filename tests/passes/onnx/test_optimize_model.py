@@ -16,7 +16,7 @@ import pytest
 
 import layout_ir as li
 from layout_ir.errors import LayoutError
-from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx import model_certificate, optimize_model, typed_graphs
 from layout_ir.selection.solver import selection_problem
 from tests.passes.onnx.blocked_networks import BLOCK, Op, floats, left, moves, names, network, optimized
 from tests.passes.onnx.operators import CASES, Case
@@ -207,10 +207,10 @@ def test_negative_fewer_bytes_in_more_transposes_are_no_gain(target: str):
     assert (result.after.count, op_types(result.model)) == (1, op_types(model))
     assert any("KiB" in note for note in result.notes)
     assert result.certificate is not None
-    optimize_model.check_model(result.certificate, result.model, target, {})
+    model_certificate.check_model(result.certificate, result.model, target, {})
     result.certificate["origin"]["transpose_kib"] = -1
     with pytest.raises(LayoutError, match="transpose_kib = -1"):
-        optimize_model.check_model(result.certificate, result.model, target, {})
+        model_certificate.check_model(result.certificate, result.model, target, {})
 
 
 # Extents of the run time ------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_subgraphs_take_outer_values_in_the_order_of_the_model():
 
 
 def test_a_model_without_transposes_is_not_looked_at_further(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(optimize_model, "graphs_of_model", None)
+    monkeypatch.setattr(typed_graphs, "graphs_of_model", None)
     model = model_of([oh.make_node("Relu", ["x"], ["y"])], [value("x", *X)], [value("y", *X)])
     result = li.optimize_onnx(model)
     assert result.model == model and result.solution.is_optimal
@@ -581,7 +581,7 @@ def test_what_kernels_move_inside_is_no_reason_to_leave_other_transposes():
     assert any("what kernels move inside" in note for note in result.notes)
     certificate = li.optimize_onnx(result.model, "ort-cpu", certificate=True).certificate
     assert certificate is not None
-    optimize_model.check_model(certificate, result.model, "ort-cpu", {})
+    model_certificate.check_model(certificate, result.model, "ort-cpu", {})
 
 
 def test_a_model_that_stays_as_it_is_has_what_it_had():

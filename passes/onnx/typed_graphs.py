@@ -1,0 +1,85 @@
+"""The graphs of a model with all types that can be known, and without what constants decide and views undo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.passes.onnx.constant_folding import (
+    constant_integers,
+    decided_integers,
+    fold_constant_transposes,
+    has_open_results,
+)
+from layout_ir.passes.onnx.consumers import Consumer
+from layout_ir.passes.onnx.equal_extents import name_equal_extents
+from layout_ir.passes.onnx.inferred_types import inferred_types
+from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model, overridable_names
+from layout_ir.passes.onnx.orders import is_static
+from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
+from layout_ir.passes.onnx.stacked_concats import stack_concats
+from layout_ir.passes.onnx.view_chains import merge_view_chains
+
+if TYPE_CHECKING:
+    import onnx
+    from numpy.typing import NDArray
+
+
+def typed_graphs(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    shapes: Mapping[str, Sequence[int]],
+    pending: dict[str, PendingTensor],
+    stated: Mapping[str, onnx.TypeProto],
+    integers: dict[str, NDArray[Any]],
+) -> list[Graph]:
+    """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
+    if integers:
+        names = {name for node in model.graph.node for name in node.output}
+        for name in integers.keys() - names:
+            del integers[name]
+    graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
+    if not any(map(has_open_results, graphs[0].nodes)):
+        return graphs
+    if not integers and not shapes and len(graphs) == 1 and _has_static_inputs(graphs[0]):
+        # To infer all types once more is quicker than those of single nodes, if that finds them all.
+        found = constant_integers(graphs[0])
+        if found:
+            before = graphs[0].types
+            graphs[0].replace_types(inferred_types(model, overridable_names(model), {}, found, stated)[0])
+            if not any(map(has_open_results, graphs[0].nodes)):
+                integers |= found
+                return graphs
+            graphs[0].replace_types(before)
+    while True:
+        more = decided_integers(graphs[0], integers)
+        if not more.keys() - integers.keys():
+            return graphs
+        integers |= more
+        # Types were inferred on the way; once all extents are known, no more can be found.
+        if len(graphs) == 1 and not shapes and not any(map(has_open_results, graphs[0].nodes)):
+            return graphs
+        graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
+
+
+def _has_static_inputs(graph: Graph) -> bool:
+    """Whether the extents of all inputs are numbers."""
+    shapes = [graph.shape(value.name) for value in graph.proto.input]
+    return all(shape is not None and is_static(shape) for shape in shapes)
+
+
+def reached_orders(graphs: Sequence[Graph], propagation: OrderPropagation) -> list[ReachableOrders]:
+    """What each graph has to choose from, without what constants decide and what views undo."""
+    for graph in graphs:
+        simplify(graph, propagation.consumer)
+    return [propagation.reachable(graph) for graph in graphs]
+
+
+def simplify(graph: Graph, consumer: Consumer) -> None:
+    """Makes constants of Transposes that constants decide, and merges views."""
+    if consumer.block:
+        name_equal_extents(graph)
+    fold_constant_transposes(graph)
+    stack_concats(graph)
+    merge_view_chains(graph)
