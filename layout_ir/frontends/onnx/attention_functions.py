@@ -97,7 +97,9 @@ def _attended(
     the numbers of mask, earlier keys and values, and what is added to scores."""
     mask, past, bias = inputs
     heads = body.attribute("num_heads", 0)
-    if heads < 1 or body.attribute("do_rotary", 0) or body.attribute("past_present_share_buffer", 0):
+    if heads < 1 or len(sizes) != 3:
+        raise NoFunctionError
+    if body.attribute("do_rotary", 0) or body.attribute("past_present_share_buffer", 0):
         raise NoFunctionError
     starts = [0, sizes[0], sizes[0] + sizes[1], sum(sizes)]
     queries, keys, values = (

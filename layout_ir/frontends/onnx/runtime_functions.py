@@ -143,12 +143,11 @@ def _channels_last(op_type: str, inputs: int, *attributes: str) -> Function:
 def _rows_of_blocks(body: Body) -> Sequence[str]:
     """GatherBlockQuantized: rows of a table in blocks that each have a scale, two numbers of 4 bits to a byte."""
     bits, size = body.attribute("bits", 4), body.attribute("block_size", 128)
-    rank = body.rank(0)
-    last = body.attribute("quantize_axis", 1) % rank
+    is_last = body.attribute("quantize_axis", 1) in (1, -1)
     if (
         body.attribute("gather_axis", 0)
-        or rank != 2
-        or last != 1
+        or body.rank(0) != 2
+        or not is_last
         or body.element(0) != UINT8
         or bits not in (4, 8)
     ):

@@ -74,6 +74,8 @@ def _heads(**attributes: Any) -> RuntimeNode:
             NODES["attention, lengths"],
             inputs=[*NODES["attention, lengths"].inputs[:3], np.ones(8, np.int32)],
         ),
+        replace(NODES["attention"], attributes={"num_heads": 4, "qkv_hidden_sizes": [32, 32]}),
+        replace(NODES["rows of bytes"], inputs=[np.uint8(3), *NODES["rows of bytes"].inputs[1:]]),
         group_query(k_quant_type="PER_TENSOR"),
         group_query(kv_num_heads=3),
         replace(NODES["rotary"], attributes={"scale": 0.5}),
