@@ -10,6 +10,9 @@ import numpy as np
 
 from layout_ir.frontends.onnx.function_body import INT64, Body, NoFunctionError, product_of_integers
 
+_FLOATS = (1, 10, 11, 16)
+"""Floats of 16 to 64 bits, as TensorProto numbers element types."""
+
 _END = (1 << 63) - 1
 """The end of a Slice that goes as far as the tensor does."""
 
@@ -19,7 +22,7 @@ class _Scores:
     softmax."""
 
     def __init__(self, body: Body, queries: str, keys: str, size: int, element: int) -> None:
-        if size < 1:
+        if size < 1 or element not in _FLOATS:
             raise NoFunctionError
         self.body, self.element, self._queries = body, element, queries
         products = body.add("MatMul", queries, body.add("Transpose", keys, perm=[0, 1, 3, 2]))
@@ -79,7 +82,7 @@ def _mask(body: Body, number: int, keys: str, element: int) -> str:
     if rank == 1:
         count = body.cast(body.indices(body.size(keys, 2)), kind)
         shown = body.add("Less", body.reshaped(count, 1, 1, 1, -1), body.reshaped(mask, -1, 1, 1, 1))
-        is_known = body.extents(0)[0] == body.extents(number)[0]  # else the mask says more than a count
+        is_known = body.extents(0)[:1] == body.extents(number)  # else the mask says more than a count
     else:
         dims = body.integers([1, 2] if rank == 2 else [1])
         shown = body.add("Greater", body.add("Unsqueeze", mask, dims), body.constant(0, kind))
@@ -126,7 +129,7 @@ def _attended(
 def attention(body: Body) -> Sequence[str]:
     """Attention: one product gives queries, keys and values of all heads."""
     body.allow(0, 1, 2, 3, 4, 5)
-    sizes = body.attribute("qkv_hidden_sizes", None) or [body.extent(1, 1) // 3] * 3
+    sizes = body.attribute("qkv_hidden_sizes", []) or [body.extent(1, 1) // 3] * 3
     projected = body.add("MatMul", body.input(0), body.input(1))
     if body.has(2):
         projected = body.add("Add", projected, body.input(2))

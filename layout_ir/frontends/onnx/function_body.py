@@ -92,6 +92,14 @@ class Body:
             raise NoFunctionError
         return self._node.input[number]
 
+    def given(self, most: int) -> list[str]:
+        """The names of the inputs, at most so many, "" for those that are left out before others. Raises
+        NoFunctionError where the call lacks the first."""
+        names = [self.input(0), *self._node.input[1:most]]
+        while not names[-1]:
+            names.pop()
+        return names
+
     def allow(self, *numbers: int) -> None:
         """Raises NoFunctionError where the call has inputs but these."""
         if any(self.has(number) and number not in numbers for number in range(len(self._node.input))):

@@ -125,9 +125,7 @@ def _channels_last(op_type: str, inputs: int, *attributes: str) -> Function:
     last, where the operator has them so; a pool always, a convolution, whose weights are input 3, as it says."""
 
     def function(body: Body) -> Sequence[str]:
-        given = [body.input(number) if body.has(number) else "" for number in range(inputs)]
-        while not given[-1]:
-            given.pop()
+        given = body.given(inputs)
         is_pool = op_type == "MaxPool"
         is_last = is_pool or bool(body.attribute("channels_last", 0))
         dims = range(2 + len(body.attribute("kernel_shape", []))) if is_pool else range(body.rank(3))
@@ -187,9 +185,7 @@ def _renamed(op_type: str, inputs: int, *attributes: str) -> Function:
     """A standard operator of the same inputs and attributes."""
 
     def function(body: Body) -> Sequence[str]:
-        given = [body.input(number) if body.has(number) else "" for number in range(inputs)]
-        while given and not given[-1]:
-            given.pop()
+        given = body.given(inputs)
         said = {name: value for name in attributes if (value := body.attribute(name, None)) is not None}
         return [body.add(op_type, *given, **said)]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -97,3 +99,34 @@ def test_negative_what_depends_on_unknown_types_says_so():
     del known["i0"]
     with pytest.raises(KeyError):
         function_nodes(proto, known.__getitem__)
+
+
+_STRANGE: list[Any] = [0, -1, 1 << 40, 1.5, "x", [1], [1.5], [0, 0, 0]]
+
+
+def test_negative_malformed_calls_have_no_function_and_no_unforeseen_error():
+    random = Random(0)
+    for _ in range(600):
+        node = NODES[random.choice(list(NODES))]
+        (proto,) = node.model().graph.node
+        types = _types(node)
+        for _ in range(random.randint(1, 3)):
+            match random.randrange(4):
+                case 0 if proto.attribute:
+                    name = random.choice(proto.attribute).name
+                    kept = [attribute for attribute in proto.attribute if attribute.name != name]
+                    del proto.attribute[:]
+                    proto.attribute.extend([*kept, oh.make_attribute(name, random.choice(_STRANGE))])
+                case 1:
+                    proto.input[random.randrange(len(proto.input))] = random.choice(
+                        ["", "nothing", proto.input[0]]
+                    )
+                case 2:
+                    extents = tuple(random.choice([None, 0, 1, 3, 32]) for _ in range(random.randrange(6)))
+                    types[random.choice(list(types))] = TensorType(
+                        random.choice([0, 1, 2, 7, 9, 10]), extents
+                    )
+                case _:
+                    del proto.input[random.randint(1, len(proto.input)) :]
+        with suppress(KeyError):
+            function_nodes(proto, types.__getitem__)
