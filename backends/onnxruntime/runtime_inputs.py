@@ -40,8 +40,14 @@ _SAME_INTEGERS = {
 }  # fmt: skip
 """Operators whose results hold integers of their operands."""
 
-_SIZES = {"Expand": 1, "Tile": 1, "TopK": 1, "OneHot": 1, "ConstantOfShape": 0, "Loop": 0}
+_SIZES = {
+    "Expand": 1, "Tile": 1, "TopK": 1, "OneHot": 1, "ConstantOfShape": 0, "Loop": 0,
+    "com.microsoft.GroupQueryAttention": 5,
+}  # fmt: skip
 """Operators for which an operand is a size or a count: 1 is one, 0 often is not."""
+
+_COUNTING = {"Add", "ReduceSum", "Sub"}
+"""Operators whose results are counts where operand 0 is ones: a mask of words, of which there are so many."""
 
 
 def open_extents(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
@@ -143,6 +149,8 @@ def _integer_roles(graphs: Sequence[Graph]) -> tuple[dict[str, int], set[str]]:
                         bind(name, bounds.get(result))
                         if result in sizes:
                             sizes.add(name)
+            if key in _COUNTING and not sizes.isdisjoint(node.outputs):
+                sizes.add(node.input(0))
             _bind_through(node, bind, bounds)
     return bounds, sizes
 

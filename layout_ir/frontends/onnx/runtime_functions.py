@@ -155,27 +155,56 @@ def _rows_of_blocks(body: Body) -> Sequence[str]:
         raise NoFunctionError
     dims = [0] * body.rank(1)
 
-    def rows(number: int, count: int) -> str:
-        packed = body.cast(body.add("Gather", body.input(number), body.input(1), axis=0), element)
-        if bits == 8:
-            return packed
-        base = body.constant(16.0, element)
-        high = body.add("Floor", body.add("Div", packed, base))
-        low = body.add("Sub", packed, body.add("Mul", high, base))
-        pair = [body.add("Unsqueeze", half, body.integers([-1])) for half in (low, high)]
-        pairs = body.reshaped(body.add("Concat", *pair, axis=-1), *dims, -1)
-        return pairs if number == 0 else body.part(pairs, len(dims), 0, count)
+    def rows(number: int) -> str:
+        packed = body.add("Gather", body.input(number), body.input(1), axis=0)
+        return _numbers_in_bytes(body, packed, len(dims) + 1, bits, element)
 
     blocks = width // size
-    levels = body.reshaped(rows(0, width), *dims, blocks, size)
-    middle = rows(3, blocks) if body.has(3) else body.constant([float(1 << (bits - 1))], element)
+    levels = body.reshaped(rows(0), *dims, blocks, size)
+    middle = body.constant([float(1 << (bits - 1))], element)
     if body.has(3):
-        middle = body.add("Unsqueeze", middle, body.integers([-1]))
+        middle = body.add("Unsqueeze", body.part(rows(3), len(dims), 0, blocks), body.integers([-1]))
     scales = body.add(
         "Unsqueeze", body.add("Gather", body.input(2), body.input(1), axis=0), body.integers([-1])
     )
     real = body.add("Mul", body.add("Sub", levels, middle), scales)
     return [body.reshaped(real, *dims, -1)]
+
+
+def _product_with_bits(body: Body) -> Sequence[str]:
+    """MatMulNBits: a row of the second factor is a column of the matrix, in blocks that each have a scale."""
+    body.allow(0, 1, 2, 3, 5)
+    rows, columns = body.attribute("K", 0), body.attribute("N", 0)
+    bits, size = body.attribute("bits", 4), body.attribute("block_size", 0)
+    if min(rows, columns, size) < 1 or body.element(1) != UINT8 or bits not in (4, 8):
+        raise NoFunctionError
+    element, blocks = body.element(2), -(-rows // size)
+
+    def numbers(number: int) -> str:
+        return _numbers_in_bytes(body, body.reshaped(body.input(number), columns, -1), 2, bits, element)
+
+    middle = body.constant([float(1 << (bits - 1))], element)
+    if body.has(3):
+        is_packed = body.element(3) == UINT8
+        middle = body.part(numbers(3), 1, 0, blocks) if is_packed else body.cast(body.input(3), element)
+        middle = body.reshaped(middle, columns, blocks, 1)
+    levels = body.reshaped(numbers(1), columns, blocks, size)
+    real = body.add("Mul", body.add("Sub", levels, middle), body.reshaped(body.input(2), columns, blocks, 1))
+    matrix = body.part(body.reshaped(real, columns, -1), 1, 0, rows)
+    product = body.add("MatMul", body.input(0), body.add("Transpose", matrix, perm=[1, 0]))
+    return [body.add("Add", product, body.input(5)) if body.has(5) else product]
+
+
+def _numbers_in_bytes(body: Body, packed: str, rank: int, bits: int, element: int) -> str:
+    """The numbers in the bytes of each row of a tensor, lower halves of bytes first, as floats."""
+    real = body.cast(packed, element)
+    if bits == 8:
+        return real
+    base = body.constant(16.0, element)
+    high = body.add("Floor", body.add("Div", real, base))
+    low = body.add("Sub", real, body.add("Mul", high, base))
+    pair = [body.add("Unsqueeze", half, body.integers([-1])) for half in (low, high)]
+    return body.reshaped(body.add("Concat", *pair, axis=-1), *[0] * (rank - 1), -1)
 
 
 # --- older names of what ONNX has since -----------------------------------------------------------------------------
@@ -210,6 +239,7 @@ FUNCTIONS: dict[str, Function] = {
     "com.microsoft.GatherND": _renamed("GatherND", 2),
     "com.microsoft.GroupQueryAttention": group_query_attention,
     "com.microsoft.MatMulIntegerToFloat": _product_to_float,
+    "com.microsoft.MatMulNBits": _product_with_bits,
     "com.microsoft.MultiHeadAttention": multi_head_attention,
     "com.microsoft.NhwcMaxPool": _channels_last("MaxPool", 1, *_WINDOW),
     "com.microsoft.Pad": _renamed("Pad", 3, "mode"),

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from layout_ir.backends.onnxruntime.runtime_inputs import checked_inputs, random_model_inputs
 from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
 from layout_ir.errors import LayoutError
+from tests.api.language_model import SHARED, SIZE, decoder
 from tests.benchmarks.small_models import model, save
 
 FEW_ROWS = "network (int64[300] i) => (float[n, 4] y) {{ {body} }}"
@@ -63,6 +64,15 @@ def test_sizes_and_counts_are_one(tmp_path: Path):
     )
     feeds = random_model_inputs(made, {}, 0)
     assert feeds["s"].tolist() == [1, 1]
+    RuntimeSession(str(save(made, tmp_path / "m.onnx")), "m").outputs_of(feeds)
+
+
+def test_the_mask_of_a_language_model_is_ones(tmp_path: Path):
+    made = decoder()
+    shapes = {"words": (1, 3), "mask": (1, 7), **{f"past.0.{kind}": (1, SHARED, 4, SIZE) for kind in "kv"}}
+    feeds = random_model_inputs(made, shapes, 0)
+    assert (feeds["mask"] == 1).all()
+    assert not (feeds["words"] == 1).all()
     RuntimeSession(str(save(made, tmp_path / "m.onnx")), "m").outputs_of(feeds)
 
 

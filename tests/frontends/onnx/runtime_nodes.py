@@ -126,6 +126,14 @@ def _rotary(x: NDArray[Any], places: Any, pairs: int = SIZE // 2, **attributes: 
     )
 
 
+def _bits(rows: int, *more: Any, bits: int = 4, columns: int = 6, blocks: int = 3) -> RuntimeNode:
+    """A product with a matrix in blocks of 16 rows."""
+    packed = _random.integers(0, 256, (columns, blocks, 16 * bits // 8)).astype(np.uint8)
+    given = [floats(BATCH, STEPS, rows), packed, np.abs(floats(columns * blocks)), *more]
+    settings = {"K": rows, "N": columns, "bits": bits, "block_size": 16}
+    return RuntimeNode("MatMulNBits", given, range(1, len(given)), 1, settings)
+
+
 _EVERY = [[*range(STEPS)]] * BATCH
 _MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], np.int32)
 _PAST = floats(2, BATCH, HEADS, 3, SIZE)
@@ -198,6 +206,10 @@ NODES = {
         [levels(STEPS, 32), levels(32, 16, dtype=np.int8), _scale(0.02), _scale(0.03), np.uint8(9), np.int8(3)],
         (1, 2, 3, 4, 5),
     ),
+    "product with 4 bits": _bits(48),
+    "product with 4 bits, zero points and bias": _bits(40, levels(12), None, floats(6)),
+    "product with 4 bits, real zero points": _bits(48, floats(18)),
+    "product with bytes": _bits(40, levels(18), bits=8),
     "convolution": RuntimeNode(
         "QLinearConv", [levels(1, 8, 7, 7), *_CONVOLUTION, np.uint8(120)], range(1, 8), 1, _WINDOW
     ),
