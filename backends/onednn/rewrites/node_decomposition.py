@@ -85,21 +85,25 @@ def decompose_nodes(module: ModuleOp) -> None:
     left = [op for op in module.walk() if isinstance(op, nn.OpaqueOp)]
     while left:
         op = left.pop()
-        decompose = _DECOMPOSITIONS.get(op.title, function_body)
         if not op.results:
             continue
-        node = OpaqueNode(op)
-        try:
-            found = decompose(node)
-            made = found if isinstance(found, list) else [found, *(None for _ in op.results[1:])]
-            if not all(map(_replaces, made, op.results)):
-                raise Unsupported
-        except (Unsupported, LayoutError, VerifyException):
-            node.take_back()
-            continue
-        node.replace(*made)
-        if decompose in (function_body, split_recurrent):  # whose nodes are those of a smaller operator
-            left += [inner for inner in node.made if isinstance(inner, nn.OpaqueOp)]
+        ways = [_DECOMPOSITIONS.get(op.title, function_body)]
+        if op.domain.data:  # what is used otherwise than it knows may have a function of ours
+            ways.append(function_body)
+        for decompose in ways:
+            node = OpaqueNode(op)
+            try:
+                found = decompose(node)
+                made = found if isinstance(found, list) else [found, *(None for _ in op.results[1:])]
+                if not all(map(_replaces, made, op.results)):
+                    raise Unsupported
+            except (Unsupported, LayoutError, VerifyException):
+                node.take_back()
+                continue
+            node.replace(*made)
+            if decompose in (function_body, split_recurrent):  # whose nodes are those of a smaller operator
+                left += [inner for inner in node.made if isinstance(inner, nn.OpaqueOp)]
+            break
 
 
 def _replaces(new: SSAValue | None, old: SSAValue) -> bool:

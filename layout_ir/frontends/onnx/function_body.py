@@ -92,6 +92,10 @@ class Body:
             raise NoFunctionError
         return self._node.input[number]
 
+    def count(self) -> int:
+        """The number of inputs, those that are left out before others among them."""
+        return len(self._node.input)
+
     def given(self, most: int) -> list[str]:
         """The names of the inputs, at most so many, "" for those that are left out before others. Raises
         NoFunctionError where the call lacks the first."""

@@ -126,6 +126,25 @@ def _rotary(x: NDArray[Any], places: Any, pairs: int = SIZE // 2, **attributes: 
     )
 
 
+def _alone(op_type: str, *shape: int, result: float = 0.02, **attributes: Any) -> RuntimeNode:
+    """An operator on one tensor of bytes."""
+    given = [levels(*shape), _scale(0.05), np.uint8(30), _scale(result), np.uint8(7)]
+    return RuntimeNode(op_type, given, range(1, 5), 1, attributes)
+
+
+def _pair(op_type: str) -> RuntimeNode:
+    """An operator on two tensors of bytes, one of which is broadcast."""
+    given = [levels(2, 3, 4), _scale(0.05), np.uint8(30), levels(3, 1), _scale(0.03), np.uint8(5)]
+    return RuntimeNode(op_type, [*given, _scale(0.07), np.uint8(60)], (1, 2, 4, 5, 6, 7))
+
+
+def _gemm(*result: Any, **attributes: Any) -> RuntimeNode:
+    """A product with a scale per column."""
+    given = [levels(4, 8), _scale(0.05), np.uint8(30), levels(6, 8, dtype=np.int8), np.abs(floats(6))]
+    given += [np.zeros(6, np.int8), _random.integers(-99, 99, 6).astype(np.int32), *result]
+    return RuntimeNode("QGemm", given, range(1, len(given)), 1, {"transB": 1, **attributes})
+
+
 def _bits(rows: int, *more: Any, bits: int = 4, columns: int = 6, blocks: int = 3) -> RuntimeNode:
     """A product with a matrix in blocks of 16 rows."""
     packed = _random.integers(0, 256, (columns, blocks, 16 * bits // 8)).astype(np.uint8)
@@ -145,7 +164,7 @@ _CONVOLUTION = (
     np.int8(0),
     _scale(0.23),
 )
-_WINDOW = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+_WINDOW: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
 
 NODES = {
     "attention": _attention(),
@@ -224,6 +243,23 @@ NODES = {
          np.uint8(2)],
         (2, 3, 5, 6, 7, 8),
     ),
+    "sum of bytes": _pair("QLinearAdd"),
+    "product of bytes": _pair("QLinearMul"),
+    "sigmoid": _alone("QLinearSigmoid", 3, 5, result=1 / 256),
+    "leaky relu": _alone("QLinearLeakyRelu", 3, 5, alpha=0.2),
+    "softmax": _alone("QLinearSoftmax", 3, 5, result=1 / 256, axis=1, opset=13),
+    "softmax over all behind": _alone("QLinearSoftmax", 2, 3, 5, result=1 / 256, axis=2, opset=12),
+    "average": _alone("QLinearAveragePool", 1, 3, 7, 6, strides=[2, 1], count_include_pad=1, **_WINDOW),
+    "average, channels last": _alone("QLinearAveragePool", 1, 7, 6, 3, channels_last=1, **_WINDOW),
+    "average of all": _alone("QLinearGlobalAveragePool", 2, 3, 7, 6),
+    "average of all, channels last": _alone("QLinearGlobalAveragePool", 2, 7, 6, 3, channels_last=1),
+    "concat": RuntimeNode(
+        "QLinearConcat",
+        [_scale(0.07), np.uint8(9), levels(2, 3), _scale(0.05), np.uint8(30), levels(2, 4), _scale(0.1), np.uint8(0)],
+        (0, 1, 3, 4, 6, 7), 1, {"axis": -1},
+    ),
+    "quantized product": _gemm(_scale(0.5), np.uint8(100), alpha=0.5),
+    "quantized product to float": _gemm(),
     "rows of 4 bits": RuntimeNode(
         "GatherBlockQuantized",
         [levels(10, 32), np.array([[1, 3], [2, 9]]), floats(10, 2)], (0, 2), 1,

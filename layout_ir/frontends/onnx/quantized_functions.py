@@ -1,0 +1,193 @@
+"""Operators on integers that ONNX Runtime's quantizer and optimizer write, as functions of standard operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from layout_ir.frontends.onnx.function_body import (
+    FLOAT,
+    UINT8,
+    Body,
+    Function,
+    NoFunctionError,
+    product_of_integers,
+)
+
+
+def product_to_float(body: Body) -> Sequence[str]:
+    """MatMulIntegerToFloat."""
+    product = product_of_integers(body, (0, 1), (2, 3), (4, 5))
+    return [body.add("Add", product, body.input(6)) if body.has(6) else product]
+
+
+def dynamic_product(body: Body) -> Sequence[str]:
+    """DynamicQuantizeMatMul: the first factor is quantized by its own range."""
+    levels, scale, zero_point = body.add_several("DynamicQuantizeLinear", 3, body.input(0))
+    inputs = [levels, body.input(1), zero_point, *([body.input(3)] if body.has(3) else [])]
+    product = body.cast(body.add("MatMulInteger", *inputs), FLOAT)
+    product = body.add("Mul", product, body.add("Mul", scale, body.input(2)))
+    return [body.add("Add", product, body.input(4)) if body.has(4) else product]
+
+
+def quantized_choice(body: Body) -> Sequence[str]:
+    """QLinearWhere."""
+    return _quantized(body, body.add("Where", body.input(0), _real(body, 1), _real(body, 4)), 7)
+
+
+def _real(body: Body, number: int, axis: int = 1) -> str:
+    """The real numbers of input `number`, which its scale and zero point follow."""
+    given = [body.input(number), body.input(number + 1)]
+    given += [body.input(number + 2)] if body.has(number + 2) else []
+    return body.add("DequantizeLinear", *given, axis=axis)
+
+
+def _quantized(body: Body, value: str, number: int) -> Sequence[str]:
+    """The result: `value` in levels whose scale is input `number`, and the next one their zero point."""
+    given = [body.input(number), *([body.input(number + 1)] if body.has(number + 1) else [])]
+    return [body.add("QuantizeLinear", value, *given)]
+
+
+def quantized_pair(op_type: str) -> Function:
+    """QLinearAdd, QLinearMul: the standard operator on two tensors, each before its scale and zero point."""
+    return lambda body: _quantized(body, body.add(op_type, _real(body, 0), _real(body, 3)), 6)
+
+
+def quantized_alone(op_type: str, **defaults: Any) -> Function:
+    """QLinearSigmoid, QLinearLeakyRelu: the standard operator, with its attributes and their defaults."""
+
+    def function(body: Body) -> Sequence[str]:
+        said = {name: body.attribute(name, default) for name, default in defaults.items()}
+        return _quantized(body, body.add(op_type, _real(body, 0), **said), 3)
+
+    return function
+
+
+def quantized_softmax(body: Body) -> Sequence[str]:
+    """QLinearSoftmax: it says itself of which opset it is; before 13 it works along all dims from its axis on."""
+    axis, rank = body.attribute("axis", -1), body.rank(0)
+    if body.attribute("opset", 1) < 13 and axis not in (-1, rank - 1):
+        raise NoFunctionError
+    return _quantized(body, body.add("Softmax", _real(body, 0), axis=axis), 3)
+
+
+def quantized_concat(body: Body) -> Sequence[str]:
+    """QLinearConcat: scale and zero point of the result, then each tensor before its own."""
+    parts = [_real(body, number) for number in range(2, body.count(), 3)]
+    return _quantized(body, body.add("Concat", *parts, axis=body.attribute("axis", 0)), 0)
+
+
+def quantized_pool(op_type: str, *attributes: str) -> Function:
+    """QLinearAveragePool, QLinearGlobalAveragePool: the standard operator, its channels last where it says so."""
+
+    def function(body: Body) -> Sequence[str]:
+        value, dims = _real(body, 0), range(body.rank(0))
+        is_last = bool(body.attribute("channels_last", 0))
+        if is_last:
+            value = body.add("Transpose", value, perm=[0, dims[-1], *dims[1:-1]])
+        said = {name: found for name in attributes if (found := body.attribute(name, None)) is not None}
+        value = body.add(op_type, value, **said)
+        return _quantized(body, body.add("Transpose", value, perm=[0, *dims[2:], 1]) if is_last else value, 3)
+
+    return function
+
+
+def quantized_gemm(body: Body) -> Sequence[str]:
+    """QGemm: what is added is in integers, of the scales of both factors and alpha; without a scale for the result it
+    stays real."""
+    flags = {name: body.attribute(name, 0) for name in ("transA", "transB")}
+    alpha, element = body.attribute("alpha", 1.0), body.element(1)
+    columns = 0 if flags["transB"] else 1
+    factors = [_real(body, 0), _real(body, 3, columns)]
+    value = body.add("Gemm", *factors, alpha=alpha, **flags)
+    if body.has(6):
+        scale = body.add("Mul", body.add("Mul", body.input(1), body.input(4)), body.constant(alpha, element))
+        value = body.add("Add", value, body.add("Mul", body.cast(body.input(6), element), scale))
+    return _quantized(body, value, 7) if body.has(7) else [value]
+
+
+def channels_last(op_type: str, inputs: int, *attributes: str) -> Function:
+    """A standard operator of windows on the dims of input 0 with the channels second, its result with the channels
+    last, where the operator has them so; a pool always, a convolution, whose weights are input 3, as it says."""
+
+    def function(body: Body) -> Sequence[str]:
+        given = body.given(inputs)
+        is_pool = op_type == "MaxPool"
+        is_last = is_pool or bool(body.attribute("channels_last", 0))
+        dims = range(2 + len(body.attribute("kernel_shape", []))) if is_pool else range(body.rank(3))
+        if is_last:
+            given[0] = body.add("Transpose", given[0], perm=[0, dims[-1], *dims[1:-1]])
+        said = {name: value for name in attributes if (value := body.attribute(name, None)) is not None}
+        result = body.add(op_type, *given, **said)
+        return [body.add("Transpose", result, perm=[0, *dims[2:], 1]) if is_last else result]
+
+    return function
+
+
+def rows_of_blocks(body: Body) -> Sequence[str]:
+    """GatherBlockQuantized: rows of a table in blocks that each have a scale, two numbers of 4 bits to a byte."""
+    bits, size = body.attribute("bits", 4), body.attribute("block_size", 128)
+    is_last = body.attribute("quantize_axis", 1) in (1, -1)
+    if (
+        body.attribute("gather_axis", 0)
+        or body.rank(0) != 2
+        or not is_last
+        or body.element(0) != UINT8
+        or bits not in (4, 8)
+    ):
+        raise NoFunctionError
+    element, width = body.element(2), body.extent(0, 1) * 8 // bits
+    if size < 1 or width % size:
+        raise NoFunctionError
+    dims = [0] * body.rank(1)
+
+    def rows(number: int) -> str:
+        packed = body.add("Gather", body.input(number), body.input(1), axis=0)
+        return _numbers_in_bytes(body, packed, len(dims) + 1, bits, element)
+
+    blocks = width // size
+    levels = body.reshaped(rows(0), *dims, blocks, size)
+    middle = body.constant([float(1 << (bits - 1))], element)
+    if body.has(3):
+        middle = body.add("Unsqueeze", body.part(rows(3), len(dims), 0, blocks), body.integers([-1]))
+    scales = body.add(
+        "Unsqueeze", body.add("Gather", body.input(2), body.input(1), axis=0), body.integers([-1])
+    )
+    real = body.add("Mul", body.add("Sub", levels, middle), scales)
+    return [body.reshaped(real, *dims, -1)]
+
+
+def product_with_bits(body: Body) -> Sequence[str]:
+    """MatMulNBits: a row of the second factor is a column of the matrix, in blocks that each have a scale."""
+    body.allow(0, 1, 2, 3, 5)
+    rows, columns = body.attribute("K", 0), body.attribute("N", 0)
+    bits, size = body.attribute("bits", 4), body.attribute("block_size", 0)
+    if min(rows, columns, size) < 1 or body.element(1) != UINT8 or bits not in (4, 8):
+        raise NoFunctionError
+    element, blocks = body.element(2), -(-rows // size)
+
+    def numbers(number: int) -> str:
+        return _numbers_in_bytes(body, body.reshaped(body.input(number), columns, -1), 2, bits, element)
+
+    middle = body.constant([float(1 << (bits - 1))], element)
+    if body.has(3):
+        is_packed = body.element(3) == UINT8
+        middle = body.part(numbers(3), 1, 0, blocks) if is_packed else body.cast(body.input(3), element)
+        middle = body.reshaped(middle, columns, blocks, 1)
+    levels = body.reshaped(numbers(1), columns, blocks, size)
+    real = body.add("Mul", body.add("Sub", levels, middle), body.reshaped(body.input(2), columns, blocks, 1))
+    matrix = body.part(body.reshaped(real, columns, -1), 1, 0, rows)
+    product = body.add("MatMul", body.input(0), body.add("Transpose", matrix, perm=[1, 0]))
+    return [body.add("Add", product, body.input(5)) if body.has(5) else product]
+
+
+def _numbers_in_bytes(body: Body, packed: str, rank: int, bits: int, element: int) -> str:
+    """The numbers in the bytes of each row of a tensor, lower halves of bytes first, as floats."""
+    real = body.cast(packed, element)
+    if bits == 8:
+        return real
+    base = body.constant(16.0, element)
+    high = body.add("Floor", body.add("Div", real, base))
+    low = body.add("Sub", real, body.add("Mul", high, base))
+    pair = [body.add("Unsqueeze", half, body.integers([-1])) for half in (low, high)]
+    return body.reshaped(body.add("Concat", *pair, axis=-1), *[0] * (rank - 1), -1)
