@@ -357,5 +357,5 @@ def own_operators() -> list[Any]:
         SVMClassifier,
         TopK,
         *recurrent_operators,
-        *runtime_operators(),
+        *runtime_operators(own_operators),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -14,8 +15,9 @@ from layout_ir.frontends.onnx.runtime_functions import FUNCTIONS, OPSET, functio
 
 
 @cache
-def runtime_operators() -> list[Any]:
-    """A class of the onnx package, which is imported here, for each operator that has a function."""
+def runtime_operators(others: Callable[[], list[Any]]) -> list[Any]:
+    """A class of the onnx package, which is imported here, for each operator that has a function; `others` gives those
+    for standard operators."""
     from onnx.reference.op_run import OpRun
 
     class FunctionRun(OpRun):
@@ -28,7 +30,7 @@ def runtime_operators() -> list[Any]:
         def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Array | None, ...]:
             key = tuple(None if array is None else _type_of(array) for array in inputs)
             if key not in self.known:
-                self.known = {key: _evaluator(self.onnx_node, key)}
+                self.known = {key: _evaluator(self.onnx_node, key, others())}
             evaluator = self.known[key]
             names = self.onnx_node.input
             feeds = {name: array for name, array in zip(names, inputs, strict=False) if array is not None}
@@ -45,13 +47,14 @@ def _type_of(array: Array) -> TensorType:
     return TensorType(onnx.helper.np_dtype_to_tensor_dtype(array.dtype), np.shape(array))
 
 
-def _evaluator(node: Any, types: tuple[TensorType | None, ...]) -> Any:
-    """An evaluator of the function of `node` for inputs of these types. Raises LayoutError where there is none."""
+def _evaluator(node: Any, types: tuple[TensorType | None, ...], operators: list[Any]) -> Any:
+    """An evaluator of the function of `node` for inputs of these types, by these classes of `operators`.
+
+    Raises LayoutError where there is none.
+    """
     import onnx
     import onnx.helper
     from onnx.reference import ReferenceEvaluator
-
-    from layout_ir.backends.reference.node_operators import own_operators
 
     known = {name: type for name, type in zip(node.input, types, strict=False) if type is not None}
     nodes = function_nodes(node, known.__getitem__)
@@ -63,4 +66,4 @@ def _evaluator(node: Any, types: tuple[TensorType | None, ...]) -> Any:
     )
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
-    return ReferenceEvaluator(model, new_ops=own_operators())
+    return ReferenceEvaluator(model, new_ops=operators)

@@ -107,8 +107,10 @@ class Plan:
             member, source = values.members[name], values.members[node.inputs[0]]
             plan.origin.setdefault((member.root, member.order), (member.root, source.order))
         plan.models = {id(choices.node): choices.model for choices in reached.choices.values()}
-        results = ((value.name, values.member(value.name)) for value in values.graph.proto.output)
-        plan.outputs = {name: member.order for name, member in results if member.root in values.orders}
+        names = [value.name for value in values.graph.proto.output]
+        names += [name for node in values.nodes for name in node.captures]
+        handed = ((name, values.member(name)) for name in names)
+        plan.outputs = {name: member.order for name, member in handed if member.root in values.orders}
         return plan
 
     def order_of(self, node: Node, number: int) -> Order:
