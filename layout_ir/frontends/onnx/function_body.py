@@ -82,6 +82,10 @@ class Body:
             raise NoFunctionError
         return value
 
+    def stated(self, names: Sequence[str]) -> dict[str, Any]:
+        """Those of these attributes that the call states."""
+        return {name: self.attribute(name, None) for name in names if name in self._attributes}
+
     def has(self, number: int) -> bool:
         """Whether the call has input `number`."""
         return number < len(self._node.input) and bool(self._node.input[number])

@@ -14,6 +14,9 @@ from layout_ir.frontends.onnx.function_body import (
     product_of_integers,
 )
 
+WINDOW = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
+"""The attributes of pools."""
+
 
 def product_to_float(body: Body) -> Sequence[str]:
     """MatMulIntegerToFloat."""
@@ -81,15 +84,24 @@ def quantized_pool(op_type: str, *attributes: str) -> Function:
     """QLinearAveragePool, QLinearGlobalAveragePool: the standard operator, its channels last where it says so."""
 
     def function(body: Body) -> Sequence[str]:
-        value, dims = _real(body, 0), range(body.rank(0))
-        is_last = bool(body.attribute("channels_last", 0))
-        if is_last:
-            value = body.add("Transpose", value, perm=[0, dims[-1], *dims[1:-1]])
-        said = {name: found for name in attributes if (found := body.attribute(name, None)) is not None}
-        value = body.add(op_type, value, **said)
-        return _quantized(body, body.add("Transpose", value, perm=[0, *dims[2:], 1]) if is_last else value, 3)
+        rank = body.rank(0) if body.attribute("channels_last", 0) else 0
+        value = _over_pictures(body, op_type, [_real(body, 0)], rank, attributes)
+        return _quantized(body, value, 3)
 
     return function
+
+
+def _over_pictures(
+    body: Body, op_type: str, inputs: Sequence[str], rank: int, attributes: Sequence[str]
+) -> str:
+    """The result of a standard operator of windows; for a `rank`, the first of the inputs and the result have so many
+    dims, the channels last."""
+    value, *others = inputs
+    dims = range(rank)
+    if rank:
+        value = body.add("Transpose", value, perm=[0, dims[-1], *dims[1:-1]])
+    value = body.add(op_type, value, *others, **body.stated(attributes))
+    return body.add("Transpose", value, perm=[0, *dims[2:], 1]) if rank else value
 
 
 def quantized_gemm(body: Body) -> Sequence[str]:
@@ -106,22 +118,17 @@ def quantized_gemm(body: Body) -> Sequence[str]:
     return _quantized(body, value, 7) if body.has(7) else [value]
 
 
-def channels_last(op_type: str, inputs: int, *attributes: str) -> Function:
-    """A standard operator of windows on the dims of input 0 with the channels second, its result with the channels
-    last, where the operator has them so; a pool always, a convolution, whose weights are input 3, as it says."""
+def pool_of_channels_last(body: Body) -> Sequence[str]:
+    """NhwcMaxPool."""
+    rank = 2 + len(body.attribute("kernel_shape", []))
+    return [_over_pictures(body, "MaxPool", body.given(1), rank, ("storage_order", *WINDOW))]
 
-    def function(body: Body) -> Sequence[str]:
-        given = body.given(inputs)
-        is_pool = op_type == "MaxPool"
-        is_last = is_pool or bool(body.attribute("channels_last", 0))
-        dims = range(2 + len(body.attribute("kernel_shape", []))) if is_pool else range(body.rank(3))
-        if is_last:
-            given[0] = body.add("Transpose", given[0], perm=[0, dims[-1], *dims[1:-1]])
-        said = {name: value for name in attributes if (value := body.attribute(name, None)) is not None}
-        result = body.add(op_type, *given, **said)
-        return [body.add("Transpose", result, perm=[0, *dims[2:], 1]) if is_last else result]
 
-    return function
+def quantized_convolution(body: Body) -> Sequence[str]:
+    """QLinearConv: the standard operator, its channels last where it says so."""
+    rank = body.rank(3) if body.attribute("channels_last", 0) else 0
+    attributes = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    return [_over_pictures(body, "QLinearConv", body.given(9), rank, attributes)]
 
 
 def rows_of_blocks(body: Body) -> Sequence[str]:

@@ -32,13 +32,15 @@ from layout_ir.frontends.onnx.function_body import (
     type_of,
 )
 from layout_ir.frontends.onnx.quantized_functions import (
-    channels_last,
+    WINDOW,
     dynamic_product,
+    pool_of_channels_last,
     product_to_float,
     product_with_bits,
     quantized_alone,
     quantized_choice,
     quantized_concat,
+    quantized_convolution,
     quantized_gemm,
     quantized_pair,
     quantized_pool,
@@ -111,9 +113,7 @@ def _renamed(op_type: str, inputs: int, *attributes: str) -> Function:
     """A standard operator of the same inputs and attributes."""
 
     def function(body: Body) -> Sequence[str]:
-        given = body.given(inputs)
-        said = {name: value for name in attributes if (value := body.attribute(name, None)) is not None}
-        return [body.add(op_type, *given, **said)]
+        return [body.add(op_type, *body.given(inputs), **body.stated(attributes))]
 
     return function
 
@@ -125,9 +125,6 @@ def _expanded_dims(body: Body) -> Sequence[str]:
     return [body.add("Unsqueeze", body.input(0), dims)]
 
 
-_WINDOW = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
-_CONVOLUTION = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-
 FUNCTIONS: dict[str, Function] = {
     "com.microsoft.Attention": attention,
     "com.microsoft.DynamicQuantizeMatMul": dynamic_product,
@@ -138,14 +135,14 @@ FUNCTIONS: dict[str, Function] = {
     "com.microsoft.MatMulIntegerToFloat": product_to_float,
     "com.microsoft.MatMulNBits": product_with_bits,
     "com.microsoft.MultiHeadAttention": multi_head_attention,
-    "com.microsoft.NhwcMaxPool": channels_last("MaxPool", 1, "storage_order", *_WINDOW),
+    "com.microsoft.NhwcMaxPool": pool_of_channels_last,
     "com.microsoft.Pad": _renamed("Pad", 3, "mode"),
     "com.microsoft.QAttention": quantized_attention,
     "com.microsoft.QGemm": quantized_gemm,
     "com.microsoft.QLinearAdd": quantized_pair("Add"),
-    "com.microsoft.QLinearAveragePool": quantized_pool("AveragePool", "count_include_pad", *_WINDOW),
+    "com.microsoft.QLinearAveragePool": quantized_pool("AveragePool", "count_include_pad", *WINDOW),
     "com.microsoft.QLinearConcat": quantized_concat,
-    "com.microsoft.QLinearConv": channels_last("QLinearConv", 9, *_CONVOLUTION),
+    "com.microsoft.QLinearConv": quantized_convolution,
     "com.microsoft.QLinearGlobalAveragePool": quantized_pool("GlobalAveragePool"),
     "com.microsoft.QLinearLeakyRelu": quantized_alone("LeakyRelu", alpha=0.01),
     "com.microsoft.QLinearMul": quantized_pair("Mul"),
