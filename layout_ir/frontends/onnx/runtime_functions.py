@@ -22,7 +22,6 @@ from layout_ir.frontends.onnx.attention_functions import (
     rotary_embedding,
 )
 from layout_ir.frontends.onnx.function_body import (
-    INT64,
     Body,
     Function,
     NoFunctionError,
@@ -118,17 +117,9 @@ def _renamed(op_type: str, inputs: int, *attributes: str) -> Function:
     return function
 
 
-def _expanded_dims(body: Body) -> Sequence[str]:
-    """ExpandDims: one more dim, where input 1 says."""
-    known = body.number(1)
-    dims = body.reshaped(body.cast(body.input(1), INT64), 1) if known is None else body.integers([known])
-    return [body.add("Unsqueeze", body.input(0), dims)]
-
-
 FUNCTIONS: dict[str, Function] = {
     "com.microsoft.Attention": attention,
     "com.microsoft.DynamicQuantizeMatMul": dynamic_product,
-    "com.microsoft.ExpandDims": _expanded_dims,
     "com.microsoft.GatherBlockQuantized": rows_of_blocks,
     "com.microsoft.GatherND": _renamed("GatherND", 2),
     "com.microsoft.GroupQueryAttention": group_query_attention,
