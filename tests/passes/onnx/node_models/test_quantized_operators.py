@@ -122,8 +122,8 @@ def _convolution(rank: int, group: int, *, last: bool) -> tuple[onnx.NodeProto, 
         initializer("wz", np.int8(0)),
     ]
     space = rank - 2
-    window = {"strides": [2, 1, 1][:space], "pads": [1, 0, 0][:space] * 2, "group": group}
-    said = {"channels_last": 1} if last else {}
+    window: dict[str, Any] = {"strides": [2, 1, 1][:space], "pads": [1, 0, 0][:space] * 2, "group": group}
+    said: dict[str, Any] = {"channels_last": 1} if last else {}
     domain = "com.microsoft" if last else ""
     node = oh.make_node(
         "QLinearConv", ["a", "s", "z", "w", "ws", "wz", "t", "p"], ["b"], domain=domain, **window, **said
@@ -154,7 +154,7 @@ def test_a_convolution_takes_channels_where_they_are(rank: int, group: int, last
 @pytest.mark.parametrize("rank", [3, 4, 5])
 def test_a_pool_takes_channels_where_they_are(rank: int):
     channels_last, channels_second = (0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))
-    window = {"kernel_shape": [3, 2, 1][: rank - 2], "strides": [2, 1, 1][: rank - 2]}
+    window: dict[str, Any] = {"kernel_shape": [3, 2, 1][: rank - 2], "strides": [2, 1, 1][: rank - 2]}
     pool = oh.make_node("MaxPool", ["a"], ["b"], **window)
     nodes = [transpose("x", "a", *channels_second), pool, transpose("b", "y", *channels_last)]
     model = _between(nodes, [(2, *(7, 6, 5)[: rank - 2], 6)], (2, *(3, 5, 5)[: rank - 2], 6))
