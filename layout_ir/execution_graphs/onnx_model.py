@@ -233,7 +233,7 @@ class _Types:
         model = _skeleton(graph, versions, shapes)
         # A stand-in may depend on a type that only the stand-ins before it bring to light.
         resolved = -1
-        for _ in range(16):
+        while True:
             del model.graph.node[:]
             missing = False
             for node in nodes:
@@ -241,9 +241,9 @@ class _Types:
                 missing |= stand_ins is None
                 model.graph.node.extend(stand_ins or [])
             self._infer(model)
-            if not missing or resolved == len(self._known):
+            before, resolved = resolved, sum(shape is not None for shape, _ in self._known.values())
+            if not missing or resolved == before:
                 break
-            resolved = len(self._known)
 
     def of(self, name: str) -> tuple[Extents | None, str | None]:
         """Shape and element type of a value, each None where it is not known."""

@@ -219,3 +219,17 @@ def test_negative_an_operator_of_nobody_has_no_type(tmp_path: Path):
     graph = read_onnx(_write(model, tmp_path), {})
     values = {value.name: value for value in graph.values}
     assert (values["o0"].shape, values["o0"].dtype) == (None, None)
+
+
+def test_types_follow_from_layer_to_layer(tmp_path: Path):
+    model = RuntimeNode("MultiHeadAttention", [floats(2, 5, 32)], attributes={"num_heads": 4}).model()
+    (first,) = model.graph.node
+    del model.graph.node[:]
+    for layer in range(20):
+        name = f"v{layer - 1}" if layer else "i0"
+        node = model.graph.node.add()
+        node.CopyFrom(first)
+        node.input[:], node.output[:] = [name] * 3, [f"v{layer}"]
+    model.graph.output[0].name = "v19"
+    values = {value.name: value for value in read_onnx(_write(model, tmp_path), {}).values}
+    assert values["v19"].shape == (2, 5, 32)

@@ -21,11 +21,15 @@ from layout_ir.passes.onnx.node_models.same_order import (
     axis,
     batch_and_channels_first,
 )
-from layout_ir.passes.onnx.node_models.spatial_windows import WINDOWS
+from layout_ir.passes.onnx.node_models.spatial_windows import WINDOWS, fit_lists, turn_lists
 from layout_ir.passes.onnx.orders import Order
 
 if TYPE_CHECKING:
     import onnx
+
+_MICROSOFT = "com.microsoft"
+_BYTES = (2, 3)
+"""Elements of 8 bits, as TensorProto numbers element types."""
 
 
 class QuantizedConcat:
@@ -73,7 +77,7 @@ class QuantizedWindows:
             return
         if node.graph.element_type(node.inputs[0]) not in _BYTES or any(node.outputs[1:]):
             return
-        if any(len(node.ints(name) or shape[2:]) != len(shape) - 2 for name in _PER_DIM):
+        if not fit_lists(node, len(shape) - 2):
             return
         channels = self._channels(node, len(shape))
         orders = [ins[0], outs[0]]
@@ -97,12 +101,7 @@ class QuantizedWindows:
         proto.op_type, proto.domain = made.op_type, made.domain
         if made.says and (is_last or self._is_last(node)):
             set_attribute(proto, "channels_last", int(is_last))
-        space = _space(order, channels)
-        for name in _PER_DIM:
-            if values := node.ints(name):
-                set_attribute(proto, name, [values[d] for d in space])
-        if pads := node.ints("pads"):
-            set_attribute(proto, "pads", [pads[d + side] for side in (0, len(space)) for d in space])
+        turn_lists(node, proto, _space(order, channels))
         return proto
 
     def _is_last(self, node: Node) -> bool:
@@ -117,14 +116,18 @@ class QuantizedWindows:
     @staticmethod
     def _outer(order: Order, channels: int) -> Order:
         """The order of the tensor that has its spatial dims as weights in `order` have theirs, its channels second."""
-        before = [dim for dim in range(len(order)) if dim not in (0, channels)]
-        return (0, channels, *(before[dim - 2] for dim in order[2:]))
+        space = _spatial(len(order), channels)
+        return (0, channels, *(space[dim - 2] for dim in order[2:]))
+
+
+def _spatial(rank: int, channels: int) -> list[int]:
+    return [dim for dim in range(rank) if dim not in (0, channels)]
 
 
 def _space(order: Order, channels: int) -> list[int]:
     """The order of the spatial dims among themselves."""
-    before = [dim for dim in range(len(order)) if dim not in (0, channels)]
-    return [before.index(dim) for dim in order if dim not in (0, channels)]
+    space = _spatial(len(order), channels)
+    return [space.index(dim) for dim in order if dim in space]
 
 
 def _works_along_one_dim(node: Node, order: Order) -> bool:
@@ -132,21 +135,13 @@ def _works_along_one_dim(node: Node, order: Order) -> bool:
     return node.int("opset", 1) >= 13
 
 
-_MICROSOFT = "com.microsoft"
-_BYTES = (2, 3)
-"""Elements of 8 bits, as TensorProto numbers element types."""
-_PER_DIM = ("dilations", "kernel_shape", "strides")
-
-
-def _says(op_type: str) -> QuantizedWindows:
-    """A pool that says where its channels are."""
+def _says(op_type: str, weights: int | None = None) -> QuantizedWindows:
+    """An operator that says where its channels are."""
     named = Named(op_type, _MICROSOFT, says=True)
-    return QuantizedWindows(named, named)
+    return QuantizedWindows(named, named, weights)
 
 
-_CONVOLUTION = QuantizedWindows(
-    Named("QLinearConv", _MICROSOFT, says=True), Named("QLinearConv", _MICROSOFT, says=True), weights=3
-)
+_CONVOLUTION = _says("QLinearConv", weights=3)
 _POOL = QuantizedWindows(Named("MaxPool"), Named("NhwcMaxPool", _MICROSOFT))
 
 QUANTIZED: dict[str, NodeModel] = {

@@ -251,8 +251,8 @@ def resize_admits(node: Node, order: Order) -> bool:
 def _is_picture(node: Node, order: Order) -> bool:
     """Whether a linear Resize in `order` has two outer or the first and the last dim as they are, as in the model.
 
-    Then ONNX Runtime's kernel computes what it does on the other (1.25 to 1.32, to the bit; of integers it rounds
-    others), and takes no longer.
+    Then ONNX Runtime 1.32 computes what it does on the other, floats to the bit; integers it rounds otherwise. With the
+    channels last it takes 0.4 of the time for 64 channels and 0.14 for 256, and 2.4 times as long for three.
     """
     before, after = node.shape(0), node.result_shape()
     if before is None or after is None or len(before) != 4 or node.opset < 11 or node.op_type != "Resize":
@@ -261,7 +261,7 @@ def _is_picture(node: Node, order: Order) -> bool:
         return False
     if node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
         return False
-    resized = [d for d in range(4) if before[d] != after[d]]
+    resized = [d for d in range(4) if before[d] is None or before[d] != after[d]]
     return (order == (0, 2, 3, 1) and resized == [2, 3]) or (order == (0, 3, 1, 2) and resized == [1, 2])
 
 

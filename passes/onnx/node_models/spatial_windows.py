@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 _PER_DIM = ("dilations", "kernel_shape", "output_shape", "output_padding", "strides")
 
 
+def fit_lists(node: Node, space: int) -> bool:
+    """Whether the lists of a node with windows have an entry per spatial dim, of which there are so many."""
+    return all(len(values) == space for name in _PER_DIM if (values := node.ints(name)))
+
+
+def turn_lists(node: Node, proto: onnx.NodeProto, space: Sequence[int]) -> None:
+    """Puts the entries per spatial dim of a node into the order `space` of these dims among themselves."""
+    for name in _PER_DIM:
+        if values := node.ints(name):
+            set_attribute(proto, name, [values[d] for d in space])
+    if pads := node.ints("pads"):
+        set_attribute(proto, "pads", [pads[d + side] for side in (0, len(space)) for d in space])
+
+
 class Windows:
     """Operators with a window over the spatial dims of input 0 and, where `weights` says so, weights as input of that
     number in the same order behind two dims of channels."""
@@ -40,7 +54,7 @@ class Windows:
             return
         if len(node.outputs) > 1 and any(node.outputs[1:]):
             return  # indices of a MaxPool count elements in memory
-        if any(len(node.ints(a) or shape[2:]) != len(shape) - 2 for a in _PER_DIM):
+        if not fit_lists(node, len(shape) - 2):
             return
         for order in distinct([*(ins[k] for k in involved), outs[0]]):
             if batch_and_channels_first(node, order):
@@ -51,14 +65,7 @@ class Windows:
         proto, order = writer.copy(), option.ins[0]
         if is_identity(order):
             return proto
-        space = [dim - 2 for dim in order[2:]]
-        for name in _PER_DIM:
-            values = node.ints(name)
-            if values:
-                set_attribute(proto, name, [values[d] for d in space])
-        pads = node.ints("pads")
-        if pads:
-            set_attribute(proto, "pads", [pads[d + side] for side in (0, len(space)) for d in space])
+        turn_lists(node, proto, [dim - 2 for dim in order[2:]])
         return proto
 
 
