@@ -25,7 +25,8 @@ _VOCABULARIES = (
     "tnc", "ldnc", "ldigo", "ldio", "ldgo", "mk", "mn", "kn",
 )  # fmt: skip
 _BY_LETTERS = {frozenset(names): names for names in _VOCABULARIES}
-_ALPHABET = "abcdefghijkl"
+ALPHABET = "abcdefghijkl"
+"""The letters of dims 0, 1, 2, .. in tags without names."""
 
 # Names of the oneDNN header whose letters contradict what the library does with them.
 _MISNAMED = {
@@ -37,7 +38,7 @@ _MISNAMED = {
 def names_for(rank: int) -> tuple[str, ...]:
     """Dim names of an activation of `rank` dims: n, c and space for ranks 2 to 5, letters otherwise."""
     return (
-        tuple({2: "nc", 3: "ncw", 4: "nchw", 5: "ncdhw"}.get(rank, _ALPHABET[:rank]))
+        tuple({2: "nc", 3: "ncw", 4: "nchw", 5: "ncdhw"}.get(rank, ALPHABET[:rank]))
         if rank <= 12
         else tuple(f"d{k}" for k in range(rank))
     )
@@ -68,7 +69,7 @@ def read_tag(tag: str) -> tuple[tuple[str, ...], tuple[Factor, ...], bool]:
         if letter in letters[:at]:
             raise LayoutError(f"tag '{tag}' names dim '{letter}' twice", (at, at + 1))
     names = "".join(sorted(letters))
-    if names != _ALPHABET[: len(names)]:
+    if names != ALPHABET[: len(names)]:
         known = _BY_LETTERS.get(frozenset(letters))
         if known is None:
             raise LayoutError(

@@ -1,9 +1,9 @@
 """OpenVINO's execution graph: the XML that `ov.serialize(compiled_model.get_runtime_model(), path)` writes.
 
-A layer has ports with shapes and element types; its element `data` has the layouts of its outputs as oneDNN tags,
-the primitive, and the time of an execution where the model was compiled with PERF_COUNT. Layers of type Reorder and
-Transpose copy. A Transpose keeps its order of dims in a constant that is not in the file, so the order is concluded
-from the extents, where only one fits.
+A layer has ports with shapes and element types; its element `data` has the layouts of its outputs (oneDNN tags of the
+CPU plugin, names such as `b_fs_yx_fsv16` of the GPU's), the primitive, and the time of an execution where the model was
+compiled with PERF_COUNT. Layers of type Reorder and Transpose copy. A Transpose keeps its order of dims in a constant
+that is not in the file, so the order is concluded from the extents, where only one fits.
 
 The file is read by a parser without entities, and none that declares a document type is taken.
 """
@@ -16,7 +16,6 @@ from typing import IO, Any
 from xml.parsers import expat
 
 from layout_ir.algebra.format import Format
-from layout_ir.algebra.tag import read_tag
 from layout_ir.errors import LayoutError, printable
 from layout_ir.execution_graphs.execution_graph import (
     MOST_NODES,
@@ -28,6 +27,7 @@ from layout_ir.execution_graphs.execution_graph import (
     Value,
     dtype_named,
 )
+from layout_ir.notations import NOTATIONS
 
 _ROLES: dict[str, Role] = {
     "Input": "input", "Parameter": "input", "Output": "output", "Result": "output", "Const": "constant",
@@ -198,13 +198,15 @@ def _time(text: str) -> float | None:
     return float(text) if text.isdecimal() and len(text) < 16 else None
 
 
-def _format(tag: str, rank: int) -> Format | None:
-    try:
-        read_tag(tag)
-        format = Format.from_tag(tag)
-    except LayoutError:
-        return None
-    return format if format.rank == rank else None
+def _format(text: str, rank: int) -> Format | None:
+    for notation in ("tag", "openvino"):
+        try:
+            format = NOTATIONS[notation].parse(text)
+        except LayoutError:
+            continue
+        if isinstance(format, Format) and format.rank == rank:
+            return format
+    return None
 
 
 def _permutation(graph: ExecutionGraph, node: Node) -> tuple[int, ...] | None:

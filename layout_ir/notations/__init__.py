@@ -39,6 +39,7 @@ _WHERE = {
     "cudnn": ("cudnn", "CudnnNotation"),
     "acl": ("acl", "AclNotation"),
     "onnxruntime": ("onnxruntime", "OnnxRuntimeNotation"),
+    "openvino": ("openvino", "OpenVinoNotation"),
     "triton": ("triton", "TritonNotation"),
 }
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import re
 from math import prod
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
+from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import MAX_DEPTH, Scanner
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.notations.cute_types import BEGINNING, Swizzle, Tree, read_type
 from layout_ir.notations.decomposition import layout_of
 from layout_ir.notations.notation import Notation, Subject
-
-Tree: TypeAlias = "int | list[Tree]"
 
 _STATIC = re.compile(r"(?<!\w)_(?=\d)", re.ASCII)
 """What stands in front of a number that the C++ compiler knows."""
@@ -32,13 +32,15 @@ class CuteNotation(Notation):
     """`(2,(8,2),5,4):(320,(1,160),32,8)`, `Sw<3,4,3> o 0 o (8,64):(64,1)`."""
 
     name: ClassVar[str] = "cute"
-    beginning: ClassVar[str] = r"(Sw|S|Swizzle)<|SW_\d|\w*ptr\[|_\d|\([\d(_,\s)]*:"
+    beginning: ClassVar[str] = rf"(Sw|S|Swizzle)<|SW_\d|\w*ptr\[|_\d|\([\d(_,\s)]*:|{BEGINNING}"
     order: ClassVar[str] = "the top-level modes of the shape, first to last"
     about: ClassVar[str] = "CuTe shape:stride of the padded box, with swizzles"
     example: ClassVar[str] = "(2,(8,2),5,4):(320,(1,160),32,8)"
     says: ClassVar[frozenset[str]] = frozenset({"offset", "swizzle", "size"})
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
+        if re.match(rf"\s*{BEGINNING}", text):
+            return self._cpp(text)
         scan = Scanner(_STATIC.sub(" ", text), self.name)
         scan.text = text  # what messages quote; a blank keeps the places
         swizzle, offset = None, 0
@@ -71,15 +73,21 @@ class CuteNotation(Notation):
         scan.expect(":")
         strides = self._tree(scan, "a stride", None)
         scan.end()
-        modes = sizes if isinstance(sizes, list) else [sizes]
-        steps = strides if isinstance(strides, list) else [strides]
-        if isinstance(sizes, list) != isinstance(strides, list) or len(modes) != len(steps):
-            raise LayoutError(f"cute text {text[:60]!r}: shape and stride differ in structure")
-        if len(modes) > 64:
-            raise LayoutError(f"cute text has {len(modes)} modes, at most 64 are supported")
-        chains = [_chain(size, step, text) for size, step in zip(modes, steps, strict=True)]
-        extents = tuple(prod(n for n, _ in chain) for chain in chains)
-        return layout_of(extents, [chain[::-1] for chain in chains], offset=offset, swizzle=swizzle)
+        return _layout(sizes, strides, offset, swizzle, text)
+
+    def _cpp(self, text: str) -> Layout:
+        scan = Scanner(text, self.name)
+        said = read_type(scan)
+        scan.accept(";")
+        scan.end()
+        swizzle = said.swizzle
+        if swizzle is not None and said.bits is not None:
+            if said.bits & (said.bits - 1) or said.bits > 128:
+                raise LayoutError(
+                    f"cute text {text[:60]!r}: elements of {said.bits} bits, a swizzle of bytes is one of powers of two"
+                )
+            swizzle = _recast(swizzle, said.bits)
+        return _layout(said.sizes, said.strides, said.offset, swizzle, text)
 
     @staticmethod
     def _pointer(scan: Scanner) -> int:
@@ -138,7 +146,20 @@ class CuteNotation(Notation):
         return f"Sw<{bits},{base},{shift}> o {layout.offset} o {text}"
 
 
-def _recast(swizzle: tuple[int, int, int], bits: int) -> tuple[int, int, int] | None:
+def _layout(sizes: Tree, strides: Tree, offset: int, swizzle: Swizzle | None, text: str) -> Layout:
+    """The layout of these modes. Raises LayoutError where the two differ in structure."""
+    modes = sizes if isinstance(sizes, list) else [sizes]
+    steps = strides if isinstance(strides, list) else [strides]
+    if isinstance(sizes, list) != isinstance(strides, list) or len(modes) != len(steps):
+        raise LayoutError(f"cute text {text[:60]!r}: shape and stride differ in structure")
+    if len(modes) > 64:
+        raise LayoutError(f"cute text has {len(modes)} modes, at most 64 are supported")
+    chains = [_chain(size, step, text) for size, step in zip(modes, steps, strict=True)]
+    extents = tuple(prod(n for n, _ in chain) for chain in chains)
+    return layout_of(extents, [chain[::-1] for chain in chains], offset=offset, swizzle=swizzle)
+
+
+def _recast(swizzle: Swizzle, bits: int) -> Swizzle | None:
     """A swizzle of addresses in bytes as one of addresses in elements of so many bits."""
     count, base, shift = swizzle
     base += 3 - (bits.bit_length() - 1)

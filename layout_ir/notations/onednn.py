@@ -27,14 +27,13 @@ from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import PadPolicy
-from layout_ir.algebra.tag import name_of
+from layout_ir.algebra.tag import ALPHABET, name_of
 from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.notations.decomposition import layout_of
 from layout_ir.notations.notation import Notation, Subject, read_behind
 
 MAX_NDIMS = 12
-_ALPHABET = "abcdefghijkl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +246,7 @@ def tag_of(subject: Subject) -> str:
     if isinstance(subject, Format):
         for candidate in (
             subject,
-            subject.with_names(_ALPHABET[: subject.rank]) if subject.rank <= MAX_NDIMS else subject,
+            subject.with_names(ALPHABET[: subject.rank]) if subject.rank <= MAX_NDIMS else subject,
         ):
             if (name := name_of(candidate)) is not None:
                 return name

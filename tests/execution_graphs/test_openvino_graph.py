@@ -54,6 +54,16 @@ def _read(text: str | bytes) -> Any:
     return read_openvino(io.BytesIO(text.encode() if isinstance(text, str) else text))
 
 
+def test_names_of_the_gpu_plugin_are_layouts():
+    text = TEXT.replace('"aBcd8b"', '"b_fs_yx_fsv16"').replace('"acdb"', '"byxf"')
+    layouts = [value.layout for value in _read(text).values]
+    assert layouts[1:4] == [
+        Format.parse("(n, c, h, w) : [n, c, h, w, c:16]"),
+        *[Format.parse("(n, c, h, w) : [n, h, w, c]")] * 2,
+    ]
+    assert explain_copies(_read(text))[0].nbytes == 4 * 60 * (32 + 17)
+
+
 def test_reorders_and_transposes_are_copies():
     graph = _read(TEXT)
     reorder, transpose = explain_copies(graph)

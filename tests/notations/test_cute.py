@@ -173,3 +173,56 @@ def test_spellings_of_a_swizzle(opening: str):
 def test_negative_pasted_texts(text: str, reason: str):
     with pytest.raises(LayoutError, match=reason):
         CUTE.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("cpp", "text"),
+    [
+        ("Layout<_8>", "(8):(1)"),
+        ("Layout<Shape<_8, Shape<_2, Int<4>>>, Stride<_1, Stride<_64, C<8>>>>{}", "(8,(2,4)):(1,(64,8))"),
+        ("cute::Layout<cute::tuple<cute::C<2>, cute::C<3> > >", "(2,3):(1,2)"),
+        ("Layout<Shape<_2, Shape<_3, _4>>, LayoutRight>", "(2,(3,4)):(12,(4,1))"),
+        ("Layout<Shape<_2, Shape<_3, _4>>, GenColMajor>", "(2,(3,4)):(1,(2,6))"),
+        ("make_layout(make_shape(Int<8>{}, 64), make_stride(_64{}, -1));", "(8,64):(64,-1)"),
+        ("make_layout(make_shape(2, 3), LayoutRight{})", "(2,3):(3,1)"),
+        ("Layout<std::integral_constant<int, 5>, _2>", "(5):(2)"),
+        ("ComposedLayout<Swizzle<3,4,3>, _0, Layout<Shape<_8,_64>,Stride<_64,_1>>>", "Sw<3,4,3> o 0 o (8,64):(64,1)"),
+        (
+            "ComposedLayout<Swizzle<3,4,3>, smem_ptr_flag_bits<16>, Layout<Shape<_8,_64>,Stride<_64,_1>>>",
+            "Sw<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)",
+        ),
+        (
+            "cute::ComposedLayout<cute::Swizzle<2,4,3>, cute::smem_ptr_flag, cute::Layout<cute::Shape<_8,_64> > >",
+            "Sw<2,4,3> o smem_ptr[1b](unset) o (8,64):(1,8)",
+        ),
+    ],
+)  # fmt: skip
+def test_types_and_calls_of_cpp_say_the_same(cpp: str, text: str):
+    read, expected = CUTE.parse(cpp), CUTE.parse(text)
+    assert isinstance(read, Layout) and isinstance(expected, Layout)
+    assert read.shape == expected.shape
+    assert read.same_store(expected)
+
+
+@pytest.mark.parametrize(
+    ("cpp", "reason"),
+    [
+        ("Layout<Shape<int, _8>>", "an extent is 'int', which is no number"),
+        ("Layout<Shape<_8, _4>", "expected '>', found the end"),
+        ("Layout<Shape<_8, _4>, Stride<_1>>", "differ in structure"),
+        ("Layout<Shape<_0, _4>>", "at least 1"),
+        ("Layout<_99999999999999999999>", "not below 2"),
+        ("ComposedLayout<Foo<1,2,3>, _0, Layout<_8>>", "expected Swizzle<B, M, S>, found 'Foo'"),
+        ("ComposedLayout<Swizzle<3,4,99>, _0, Layout<_8>>", "a swizzle by 99 bits"),
+        ("ComposedLayout<Swizzle<3,4,3>, smem_ptr_flag_bits<12>, Layout<_8>>", "elements of 12 bits"),
+        (
+            "ComposedLayout<Swizzle<1,2,3>, _0, ComposedLayout<Swizzle<1,2,3>, _0, Layout<_8>>>",
+            "a composed layout inside of another",
+        ),
+        ("Layout<" + "Shape<" * 5000, "levels of nesting"),
+        ("Layout<_8>>", "unexpected '>'"),
+    ],
+)
+def test_negative_types_of_cpp(cpp: str, reason: str):
+    with pytest.raises(LayoutError, match=reason):
+        CUTE.parse(cpp)

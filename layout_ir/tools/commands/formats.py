@@ -23,7 +23,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.notations import NOTATIONS, Subject, read
 from layout_ir.tools.commands import TextError
 
-_PREFIX = re.compile(r"\s*([A-Za-z]\w*):(?=.)", re.DOTALL)
+_PREFIX = re.compile(r"\s*([A-Za-z]\w*):(?=[^:])", re.DOTALL)
 _NUMBER = re.compile(r"\s*(-?\d+)\s*")
 _LIMIT = 1 << 63
 OURS = "format"
@@ -92,14 +92,13 @@ def source_of(
         name = match.group(1)
         if name in (OURS, *NOTATIONS):
             return (None if name == OURS else name), match.end()
-        beginnings = [notation.beginning for notation in NOTATIONS.values() if notation.beginning]
-        if not any(re.match(beginning, text.lstrip()) for beginning in beginnings):
+        if not _begins_a_notation(text):
             known = ", ".join(NOTATIONS)
             raise TextError(f"unknown notation '{name}': known are {known}", text, match.span(1))
     try:
         Format.of(text)
     except LayoutError as error:
-        if re.fullmatch(r"\s*\w*\s*", text) and not _is_known_name(text):
+        if re.fullmatch(r"\s*\w*\s*", text) and not _begins_a_notation(text) and not _is_known_name(text):
             raise  # a word is a tag with a mistake in it
         if text.lstrip().startswith("(") and re.match(r"\s*\([\s\w,]*\)\s*:\s*\[", text):
             raise  # a format with a mistake in it
@@ -110,6 +109,13 @@ def source_of(
         except LayoutError as other:
             raise other from error
     return None, 0
+
+
+def _begins_a_notation(text: str) -> bool:
+    """Whether `text` begins as texts of one notation do, and those of no other."""
+    return any(
+        notation.beginning and re.match(notation.beginning, text.lstrip()) for notation in NOTATIONS.values()
+    )
 
 
 def _is_known_name(text: str) -> bool:
