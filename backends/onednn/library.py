@@ -79,8 +79,10 @@ class Library:
         self.is_synchronous = not sycl
         """Whether an execution is over when its call returns."""
         self._set_threads: Any = None
+        self._get_threads: Any = None
         if not sycl:
-            self._set_threads = ctypes.CDLL("libgomp.so.1").omp_set_num_threads
+            openmp = ctypes.CDLL("libgomp.so.1")
+            self._set_threads, self._get_threads = openmp.omp_set_num_threads, openmp.omp_get_max_threads
         _declare(self.api)
         # Its cache of primitives takes descriptors for equal that differ in strides of dims of one element, and then
         # runs the implementation of one on weights that are packed for the other (seen in 3.2).
@@ -109,6 +111,10 @@ class Library:
         """Has the executions that this thread calls run on so many threads, where the build lets one say it."""
         if self._set_threads is not None:
             self._set_threads(threads)
+
+    def threads(self) -> int:
+        """On how many threads the executions that this thread calls run; 0 where the build takes all CPUs."""
+        return self._get_threads() if self._get_threads is not None else 0
 
     @property
     def threads_setter(self) -> int:
@@ -217,6 +223,7 @@ def _declare(api: Any) -> None:
     api.dnnl_primitive_desc_query_md.argtypes = [c_void_p, c_int, c_int]
     api.dnnl_primitive_desc_query.argtypes = [c_void_p, c_int, c_int, c_void_p]
     api.dnnl_primitive_create.argtypes = [c_void_p, c_void_p]
+    api.dnnl_primitive_get_primitive_desc.argtypes = [c_void_p, c_void_p]
     api.dnnl_primitive_execute.argtypes = [c_void_p, c_void_p, c_int, c_void_p]
     api.dnnl_reorder_primitive_desc_create.argtypes = [c_void_p] * 6
     for name, arguments in _PRIMITIVE_ARGUMENTS.items():

@@ -7,10 +7,13 @@ Scratchpads are given by the caller at every execution, so that one primitive ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import byref, c_char_p, c_void_p
+from ctypes import Array as CArray
+from ctypes import byref, c_char_p, c_int64, c_void_p
 from dataclasses import dataclass, field
 from enum import IntEnum
+from threading import Lock
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 from layout_ir.backends.onednn.library import Handle, Library
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
@@ -141,7 +144,11 @@ class Request:
 
 
 class PrimitiveDescriptor:
-    """An implementation that the library has for a request. Raises Refused where it has none."""
+    """An implementation that the library has for a request. Raises Refused where it has none.
+
+    Requests that are equal in all numbers share one implementation while any of them lives: layers of one shape have
+    one primitive, in one plan or in several. The library's own cache is not used (`Library` says why).
+    """
 
     def __init__(
         self,
@@ -154,20 +161,18 @@ class PrimitiveDescriptor:
         self.request = request
         self.post_ops = tuple(post_ops)
         self.quantization = tuple(quantization)
-        attributes = _attributes(library, post_ops, quantization)
-        create = getattr(library.api, f"dnnl_{request.name}_primitive_desc_create")
-        given = [_passed(argument) for argument in request.arguments]
-        pd = c_void_p()
-        library.check(create(byref(pd), library.engine, *given, attributes.value), request.name)
-        self._owner = Handle(pd, library.api.dnnl_primitive_desc_destroy)
+        key = _key(self)
+        found = None if key is None else _SHARED.get(key)
+        if found is None:
+            found = _Implementation(library, request, self.post_ops, self.quantization)
+            if key is not None:
+                _SHARED[key] = found
+        self._found = found
 
     @property
     def implementation(self) -> str:
         """The name that the library has for it, as `brgconv:avx512_core`."""
-        name = c_char_p()
-        query = self.library.api.dnnl_primitive_desc_query
-        self.library.check(query(self._owner.value, _IMPLEMENTATION, 0, byref(name)), "implementation")
-        return (name.value or b"").decode()
+        return self._found.name
 
     @property
     def is_slow(self) -> bool:
@@ -181,26 +186,118 @@ class PrimitiveDescriptor:
 
     def descriptor(self, argument: int) -> MemoryDescriptor:
         """The memory descriptor of an execution argument: what was given, or chosen for `any`."""
-        found = self.library.api.dnnl_primitive_desc_query_md(self._owner.value, _OF_ARGUMENT, argument)
-        return MemoryDescriptor.copied(self.library, c_void_p(found))
+        return self._found.descriptor(_OF_ARGUMENT, argument)
 
     @property
     def scratchpad_size(self) -> int:
         """Bytes of the scratchpad that an execution needs."""
-        found = self.library.api.dnnl_primitive_desc_query_md(self._owner.value, _SCRATCHPAD, 0)
-        return self.library.api.dnnl_memory_desc_get_size(c_void_p(found)) if found else 0
+        return self._found.scratchpad_size
 
     def scratchpad(self) -> MemoryDescriptor:
         """The memory descriptor of the scratchpad."""
-        found = self.library.api.dnnl_primitive_desc_query_md(self._owner.value, _SCRATCHPAD, 0)
-        return MemoryDescriptor.copied(self.library, c_void_p(found))
+        return self._found.descriptor(_SCRATCHPAD, 0)
 
     def primitive(self) -> Handle:
-        """The compiled primitive."""
-        primitive = c_void_p()
-        api = self.library.api
-        self.library.check(api.dnnl_primitive_create(byref(primitive), self._owner.value), self.request.name)
-        return Handle(primitive, api.dnnl_primitive_destroy)
+        """The compiled primitive, which any number of threads may execute."""
+        return self._found.primitive()
+
+
+class _Implementation:
+    """What the library made for a request: its descriptor, and the primitive once that was asked for."""
+
+    def __init__(
+        self,
+        library: Library,
+        request: Request,
+        post_ops: Sequence[PostOp],
+        quantization: Sequence[Quantization],
+    ) -> None:
+        self._library = library
+        self._request = request
+        attributes = _attributes(library, post_ops, quantization)
+        create = getattr(library.api, f"dnnl_{request.name}_primitive_desc_create")
+        given = [_passed(argument) for argument in request.arguments]
+        pd = c_void_p()
+        library.check(create(byref(pd), library.engine, *given, attributes.value), request.name)
+        self._descriptor = Handle(pd, library.api.dnnl_primitive_desc_destroy)
+        self._primitive: Handle | None = None
+        self._lock = Lock()
+
+    @property
+    def name(self) -> str:
+        """What the library calls it."""
+        name = c_char_p()
+        query = self._library.api.dnnl_primitive_desc_query
+        with self._lock:
+            self._library.check(
+                query(self._descriptor.value, _IMPLEMENTATION, 0, byref(name)), "implementation"
+            )
+            return (name.value or b"").decode()
+
+    def descriptor(self, what: int, argument: int) -> MemoryDescriptor:
+        """A copy of one of its memory descriptors."""
+        with self._lock:
+            found = self._library.api.dnnl_primitive_desc_query_md(self._descriptor.value, what, argument)
+            return MemoryDescriptor.copied(self._library, c_void_p(found))
+
+    @property
+    def scratchpad_size(self) -> int:
+        """Bytes of the scratchpad that an execution needs."""
+        api = self._library.api
+        with self._lock:
+            found = api.dnnl_primitive_desc_query_md(self._descriptor.value, _SCRATCHPAD, 0)
+            return api.dnnl_memory_desc_get_size(c_void_p(found)) if found else 0
+
+    def primitive(self) -> Handle:
+        """The primitive, made when it is first asked for."""
+        api, check = self._library.api, self._library.check
+        with self._lock:
+            if self._primitive is None:
+                primitive, own = c_void_p(), c_void_p()
+                check(api.dnnl_primitive_create(byref(primitive), self._descriptor.value), self._request.name)
+                self._primitive = Handle(primitive, api.dnnl_primitive_destroy)
+                # A primitive has a copy of its descriptor, of up to 100 kB: that one serves from now on.
+                check(api.dnnl_primitive_get_primitive_desc(primitive, byref(own)), self._request.name)
+                self._descriptor = Handle(own, _keep)
+            return self._primitive
+
+
+_SHARED: WeakValueDictionary[tuple[Any, ...], _Implementation] = WeakValueDictionary()
+"""Implementations that live, by their requests."""
+
+
+def _keep(_: c_void_p) -> None:
+    """Destroys nothing: what a primitive owns goes with it."""
+
+
+def _key(of: PrimitiveDescriptor) -> tuple[Any, ...] | None:
+    """What two requests have in common that may share an implementation, the number of threads included, for which
+    the library makes it; None where a memory descriptor of the library's own is among the arguments."""
+    try:
+        arguments = tuple(_numbers(argument) for argument in of.request.arguments)
+        post_ops = tuple(
+            (post_op.algorithm, _numbers(post_op.other)) if isinstance(post_op, BinaryPostOp) else post_op
+            for post_op in of.post_ops
+        )
+    except _Opaque:
+        return None
+    return of.library, of.library.threads(), of.request.name, arguments, post_ops, of.quantization
+
+
+class _Opaque(Exception):
+    """A memory descriptor says nothing that could be compared."""
+
+
+def _numbers(argument: Any) -> Any:
+    """An argument of a request as a value that is equal where the library is told the same."""
+    if isinstance(argument, MemoryDescriptor):
+        if argument.made_from is None:
+            raise _Opaque
+        extents, dtype, lies = argument.made_from
+        return tuple(extents), dtype, lies if lies is None or isinstance(lies, str) else tuple(lies)
+    if isinstance(argument, tuple):
+        return tuple(_numbers(part) for part in cast("tuple[Any, ...]", argument))
+    return tuple(cast("CArray[c_int64]", argument)) if isinstance(argument, CArray) else argument
 
 
 class ReorderPrimitive:

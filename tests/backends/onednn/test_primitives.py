@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 from layout_ir.backends.onednn.library import Refused, library
-from layout_ir.backends.onednn.memory_descriptors import any_format, row_major
+from layout_ir.backends.onednn.memory_descriptors import any_format, row_major, strided
 from layout_ir.backends.onednn.primitives import (
     INFERENCE,
     Algorithm,
@@ -14,6 +17,7 @@ from layout_ir.backends.onednn.primitives import (
     BinaryPostOp,
     EltwisePostOp,
     PrimitiveDescriptor,
+    Quantization,
     ReorderPrimitive,
     Request,
     SumPostOp,
@@ -90,3 +94,48 @@ def test_descriptors_that_differ_in_strides_of_dims_of_one_element_are_not_mista
         w, b = program.constant(numbers((24, 17, 1, 1), 1)), program.constant(numbers((24,), 2))
         y = program.add(nn.ConvOp, program.argument(0, order), w, b, strides=(1, 2), format=order)
         compare(program.module(y), numbers((2, 17, 1, 1)))
+
+
+def test_equal_requests_share_one_primitive_while_one_of_them_lives():
+    first, second = (PrimitiveDescriptor(library(), product(7, 6, 5), [SumPostOp()]) for _ in range(2))
+    shared = first.primitive()
+    assert second.primitive() is shared
+    # What the primitive owns answers in place of the descriptor that it was made from.
+    assert second.implementation and second.descriptor(Argument.DST).blocking().dims == (7, 5)
+    gone = weakref.ref(first._found)  # pyright: ignore[reportPrivateUsage]
+    del first, second, shared
+    gc.collect()
+    assert gone() is None
+
+
+def test_negative_requests_that_differ_have_primitives_of_their_own():
+    lib, scale = library(), Quantization(Argument.SCALE_OF | Argument.SRC, 0)
+    found = [
+        PrimitiveDescriptor(lib, product(7, 6, 5), [SumPostOp()]),
+        PrimitiveDescriptor(lib, product(7, 6, 4), [SumPostOp()]),
+        PrimitiveDescriptor(lib, product(7, 6, 5)),
+        PrimitiveDescriptor(lib, product(7, 6, 5), [EltwisePostOp(Algorithm.RELU)]),
+        PrimitiveDescriptor(lib, product(7, 6, 5), [SumPostOp()], [scale]),
+    ]
+    assert len({id(descriptor.primitive()) for descriptor in found}) == len(found)
+
+
+def test_negative_strides_of_dims_of_one_element_and_numbers_of_threads_tell_requests_apart():
+    lib = library()
+
+    def relu(strides: tuple[int, ...]) -> PrimitiveDescriptor:
+        lies = strided(lib, (2, 1, 3), strides)
+        return PrimitiveDescriptor(
+            lib, Request("eltwise_forward", (INFERENCE, Algorithm.RELU, lies, lies, 0.0, 0.0))
+        )
+
+    near, far = relu((3, 3, 1)), relu((3, 1, 1))
+    assert near.primitive() is not far.primitive()
+    if lib.sets_threads:
+        before = lib.threads()
+        lib.use_threads(before + 1)
+        try:
+            assert relu((3, 3, 1)).primitive() is not near.primitive()
+        finally:
+            lib.use_threads(before)
+        assert relu((3, 3, 1)).primitive() is near.primitive()
