@@ -163,4 +163,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE, *_MODULES})
+    return sorted([*_WHERE, *_MODULES])
