@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, NamedTuple
 
 from layout_ir.frontends.onnx.functions import node_name
 from layout_ir.passes.onnx.consumers import Consumer
-from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.node_models.node_option import (
     NodeModel,
     NodeOption,
     SomeOptions,
+    all_of,
 )
 from layout_ir.passes.onnx.orders import Order, compose, identity, transposition
 from layout_ir.selection.shared_sets import SharedSets
@@ -300,7 +299,7 @@ class OrderPropagation:
         if origin is not None and origin in self._numbers:
             return model, self._numbers[origin]
         looks_at = getattr(model, "looks_at", None)  # that of a ModelOfKinds
-        kind = _kind(node) if looks_at is None else looks_at(node)
+        kind = all_of(node) if looks_at is None else looks_at(node)
         number = self._kinds.setdefault((id(model), kind), len(self._kinds))
         self._numbers[node] = number
         return model, number
@@ -354,40 +353,6 @@ def _new_orders(
 
 _OWN: tuple[Order, ...] = ((),)
 """What stands for the order of the value itself."""
-
-
-_NEVER_LOOKED_AT = frozenset((1, 10, 11, 16))
-"""Element types of constants of which no model looks at the elements, as TensorProto numbers them: f32, f16, f64, bf16.
-"""
-
-
-def _kind(node: Node) -> tuple[Any, ...]:
-    """All that a model may look at to say what the options of a node are: operator, attributes, types, small constants.
-
-    Only a model for blocked channels looks at the nodes around.
-    """
-    graph = node.graph
-    constants, shape_of, element_of = graph.constants, graph.shape, graph.element_type
-    parts: list[Any] = [node.op_type, node.domain, node.opset, len(node.inputs)]
-    for name in node.inputs:
-        if not name:
-            parts.append(None)
-            continue
-        parts += (shape_of(name), element_of(name))
-        tensor = constants.get(name)
-        if tensor is None:
-            continue
-        if tensor.data_type in _NEVER_LOOKED_AT or prod(tensor.dims) > SMALL:
-            parts.append(b"")
-        elif tensor.HasField("raw_data") and name not in graph.folded:
-            parts.append(tensor.raw_data)
-        else:
-            array = graph.small_constant(name)
-            parts.append(b"" if array is None else array.tobytes())
-    parts += [shape_of(name) if name else "" for name in node.outputs]
-    if node.proto.attribute:
-        parts += [attribute.SerializeToString() for attribute in node.proto.attribute]
-    return tuple(parts)
 
 
 def _brought(values: Values, node: Node, offered: OfferedOptions, omitted: dict[str, None]) -> Iterator[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.orders import Order
 
@@ -77,6 +79,40 @@ class ModelOfKinds(NodeModel, Protocol):
     def looks_at(self, node: Node) -> Hashable:
         """All that the options of a node follow from, besides the orders in which its values may be had."""
         ...
+
+
+_NEVER_LOOKED_AT = frozenset((1, 10, 11, 16))
+"""Element types of constants of which no model looks at the elements, as TensorProto numbers them: f32, f16, f64, bf16.
+"""
+
+
+def all_of(node: Node) -> tuple[Any, ...]:
+    """All that a model may look at to say what the options of a node are: operator, attributes, types, small constants.
+
+    Only a model for blocked channels looks at the nodes around.
+    """
+    graph = node.graph
+    constants, shape_of, element_of = graph.constants, graph.shape, graph.element_type
+    parts: list[Any] = [node.op_type, node.domain, node.opset, len(node.inputs)]
+    for name in node.inputs:
+        if not name:
+            parts.append(None)
+            continue
+        parts += (shape_of(name), element_of(name))
+        tensor = constants.get(name)
+        if tensor is None:
+            continue
+        if tensor.data_type in _NEVER_LOOKED_AT or prod(tensor.dims) > SMALL:
+            parts.append(b"")
+        elif tensor.HasField("raw_data") and name not in graph.folded:
+            parts.append(tensor.raw_data)
+        else:
+            array = graph.small_constant(name)
+            parts.append(b"" if array is None else array.tobytes())
+    parts += [shape_of(name) if name else "" for name in node.outputs]
+    if node.proto.attribute:
+        parts += [attribute.SerializeToString() for attribute in node.proto.attribute]
+    return tuple(parts)
 
 
 def ranks_of(node: Node) -> tuple[int | None, ...]:

@@ -130,7 +130,7 @@ def _space(order: Order, channels: int) -> list[int]:
     return [space.index(dim) for dim in order if dim in space]
 
 
-def _works_along_one_dim(node: Node, order: Order) -> bool:
+def _works_along_one_dim(node: Node) -> bool:
     """Whether a QLinearSoftmax is that of opset 13, which it says itself."""
     return node.int("opset", 1) >= 13
 

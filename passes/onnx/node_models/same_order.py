@@ -14,6 +14,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
     NodeModel,
     NodeOption,
+    all_of,
     distinct,
     option_of,
     ranks_of,
@@ -28,8 +29,15 @@ _FLOAT, _INT32 = 1, 6
 
 Adjust = Callable[["NodeWriter", "onnx.NodeProto", Order], None]
 """Rewrites what a node says of its dims for tensors in an order."""
+Fits = Callable[[Node], bool]
+"""Whether a node can run on tensors in other orders at all."""
 Admits = Callable[[Node, Order], bool]
-"""Whether a node can run on tensors in an order."""
+"""Whether a node that can run on tensors in other orders can run in this one."""
+
+
+def always(node: Node) -> bool:
+    """Every node can."""
+    return True
 
 
 def any_order(node: Node, order: Order) -> bool:
@@ -46,6 +54,7 @@ class SameOrder:
     """The first `ins` inputs (all, for 0) and the first `outs` outputs (likewise) are tensors of one rank and order."""
 
     adjust: Adjust = unchanged
+    fits: Fits = always
     admits: Admits = any_order
     ins: int = 1
     outs: int = 1
@@ -55,11 +64,17 @@ class SameOrder:
         mine = [k for k in range(self.ins or len(node.inputs)) if node.input(k)]
         made = [k for k in range(self.outs or len(node.outputs)) if k < len(node.outputs) and node.outputs[k]]
         shapes = [*(node.shape(k) for k in mine), *(node.result_shape(k) for k in made)]
-        if any(not shape or len(shape) != len(shapes[0] or ()) for shape in shapes):
+        if any(not shape or len(shape) != len(shapes[0] or ()) for shape in shapes) or not self.fits(node):
             return
         for order in distinct([*(ins[k] for k in mine), *(outs[k] for k in made)]):
             if self.admits(node, order):
                 yield option_of(node, dict.fromkeys(mine, order), dict.fromkeys(made, order))
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, and whether other orders fit; all of the node where it is not the order alone that is admitted."""
+        if self.admits in _BY_ORDER_ALONE:
+            return ranks_of(node), self.fits(node)
+        return all_of(node)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with its axes renumbered."""
@@ -81,23 +96,6 @@ def axis(default: int) -> Adjust:
     return adjust
 
 
-def axes_list(since: int, number: int) -> Adjust:
-    """Axes that are an attribute before opset `since` and input `number` from then on; all axes where left out."""
-
-    def adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
-        places = inverse(order)
-        axes = known_axes(writer.node, since, number)
-        if not axes:
-            return
-        mine = [places[a % len(order)] for a in axes]
-        if writer.node.opset < since:
-            set_attribute(proto, "axes", mine)
-        else:
-            set_input(proto, number, writer.out.ints(mine))
-
-    return adjust
-
-
 def axes_attribute(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
     """MeanVarianceNormalization: all dims but the second where it does not say."""
     places, axes = inverse(order), writer.node.ints("axes")
@@ -111,16 +109,6 @@ def known_axes(node: Node, since: int, number: int) -> tuple[int, ...] | None:
     if node.opset < since or "axes" in node.attributes:
         return node.ints("axes") or ()
     return node.known_ints(number) if node.input(number) else ()
-
-
-def axes_known(since: int, number: int) -> Admits:
-    """Whether the axes are known now."""
-    return lambda node, order: known_axes(node, since, number) is not None
-
-
-def keeps_dims(since: int) -> Admits:
-    """A reduction that leaves dims of one element, along axes that are known."""
-    return lambda node, order: node.int("keepdims", 1) == 1 and known_axes(node, since, 1) is not None
 
 
 def axis_as_input(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
@@ -143,7 +131,7 @@ def softmax_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> N
         axis(-1)(writer, proto, order)
 
 
-def quantized_admits(node: Node, order: Order) -> bool:
+def quantized_fits(node: Node) -> bool:
     """One scale in all, or one per index of an axis; blocks of an axis lie where they lie."""
     return not node.int("block_size", 0) and node.shape(1) is not None and len(node.shape(1) or ()) <= 1
 
@@ -157,7 +145,7 @@ def quantized_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) ->
 # Lists with an entry per dim --------------------------------------------------------------------------------------
 
 
-def slice_admits(node: Node, order: Order) -> bool:
+def slice_fits(node: Node) -> bool:
     """Axes that are known, or left out where it is known how many there are."""
     if node.opset < 10:
         return True
@@ -184,7 +172,7 @@ def slice_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> Non
     set_input(proto, 3, mine)
 
 
-def pad_admits(node: Node, order: Order) -> bool:
+def pad_fits(node: Node) -> bool:
     """Axes that are known, or left out."""
     return node.opset < 18 or not node.input(3) or node.known_ints(3) is not None
 
@@ -290,6 +278,10 @@ def batch_and_channels_first(node: Node, order: Order) -> bool:
     return order[:2] == (0, 1)[: len(order)]
 
 
+_BY_ORDER_ALONE = (any_order, channels_second, batch_and_channels_first)
+"""What admits an order whatever the node is."""
+
+
 class BatchNormalization(SameOrder):
     """Channels are dim 1, all others may lie in any order; or channels come first, as those of a single batch."""
 
@@ -303,6 +295,10 @@ class BatchNormalization(SameOrder):
                 yield option
             elif order[0] == 1:
                 yield option._replace(more_nodes=2)
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, and whether it is in training."""
+        return ranks_of(node), node.int("training_mode", 0)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node; with a batch of one in front of channels that come first, which its result loses again."""
@@ -513,20 +509,14 @@ class WithScalars:
 
 SAME_ORDER: dict[str, NodeModel] = {
     **dict.fromkeys(ELEMENTWISE, Elementwise()),
-    **{
-        name: SameOrder(axes_list(since, 1), keeps_dims(since)) for name, since in REDUCTIONS.items()
-    },
-    **dict.fromkeys(
-        ("ArgMax", "ArgMin"), SameOrder(axis(0), lambda node, order: node.int("keepdims", 1) == 1)
-    ),
     "BatchNormalization": BatchNormalization(),
     "CastLike": SameOrder(),
     "Concat": SameOrder(axis(0), ins=0),
-    "Compress": SameOrder(axis(0), lambda node, order: "axis" in node.attributes),
+    "Compress": SameOrder(axis(0), lambda node: "axis" in node.attributes),
     **dict.fromkeys(
-        ("CumProd", "CumSum"), SameOrder(axis_as_input, lambda node, order: node.known_ints(1) is not None)
+        ("CumProd", "CumSum"), SameOrder(axis_as_input, lambda node: node.known_ints(1) is not None)
     ),
-    "DequantizeLinear": SameOrder(quantized_adjust, quantized_admits),
+    "DequantizeLinear": SameOrder(quantized_adjust, quantized_fits),
     "Dropout": WithScalars(),
     "DynamicQuantizeLinear": WithScalars(),
     "GatherElements": SameOrder(axis(0), ins=2),
@@ -539,16 +529,16 @@ SAME_ORDER: dict[str, NodeModel] = {
     "LRN": SameOrder(admits=channels_second),
     "LpNormalization": SameOrder(axis(-1)),
     "MeanVarianceNormalization": SameOrder(axes_attribute),
-    "Pad": SameOrder(pad_adjust, pad_admits),
-    "QuantizeLinear": SameOrder(quantized_adjust, quantized_admits),
-    "Resize": SameOrder(resize_adjust, resize_admits),
+    "Pad": SameOrder(pad_adjust, pad_fits),
+    "QuantizeLinear": SameOrder(quantized_adjust, quantized_fits),
+    "Resize": SameOrder(resize_adjust, admits=resize_admits),
     "Scatter": SameOrder(axis(0), ins=3),
     "ScatterElements": SameOrder(axis(0), ins=3),
-    "Slice": SameOrder(slice_adjust, slice_admits),
+    "Slice": SameOrder(slice_adjust, slice_fits),
     "Split": SameOrder(axis(0), outs=0),
     "Tile": SameOrder(list_adjust(1)),
     "TopK": SameOrder(axis(-1), outs=2),
-    "Upsample": SameOrder(resize_adjust, resize_admits),
+    "Upsample": SameOrder(resize_adjust, admits=resize_admits),
     **dict.fromkeys(
         (
             "com.microsoft.FastGelu", "com.microsoft.Gelu", "com.microsoft.QuickGelu", "com.microsoft.QLinearSigmoid",
@@ -559,6 +549,6 @@ SAME_ORDER: dict[str, NodeModel] = {
     **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), WithScalars(0, 3)),
     **dict.fromkeys(
         ("com.microsoft.DequantizeLinear", "com.microsoft.QuantizeLinear"),
-        SameOrder(quantized_adjust, quantized_admits),
+        SameOrder(quantized_adjust, quantized_fits),
     ),
 }  # fmt: skip

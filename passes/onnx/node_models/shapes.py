@@ -16,7 +16,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
 )
 from layout_ir.passes.onnx.node_models.same_order import (
     REDUCTIONS,
-    SAME_ORDER,
+    SameOrder,
     known_axes,
     missing_dims,
 )
@@ -198,6 +198,10 @@ class Flatten(Reshape):
         return proto
 
 
+_KEPT = SameOrder()
+"""A reduction that leaves dims of one element, along axes that are known."""
+
+
 class DroppingReduction:
     """A reduction that leaves no dim of the axes it works along; `since` is the opset whose axes are an input."""
 
@@ -213,12 +217,16 @@ class DroppingReduction:
         if axes is None:
             return
         if node.int("keepdims", 1):
-            kept = SAME_ORDER["ArgMax" if self.since is None else "ReduceMax"]
-            yield from kept.options(node, ins, outs)
+            yield from _KEPT.options(node, ins, outs)
             return
         orders = [*ins[0], *(o for order in outs[0] for o in with_dims(order, axes))]
         for order in dict.fromkeys(orders):
             yield option_of(node, {0: order}, {0: without(order, axes)})
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, the axes, and whether dims of one element are left."""
+        axes = self._axes(node) if node.shape(0) else None
+        return ranks_of(node), axes and tuple(axes), node.int("keepdims", 1)
 
     def _axes(self, node: Node) -> list[int] | None:
         rank = len(node.shape(0) or ())
@@ -299,6 +307,12 @@ class Expand:
             more = bool(missing_dims(shape, order)) and node.input(0) not in node.graph.constants
             yield option_of(node, {0: mine}, {0: order}, int(more))
 
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, how many extents it is given, and whether the operand is a constant, or has one element."""
+        shape, target = node.shape(0), node.shape(1)
+        is_one = all(extent == 1 for extent in shape or ())
+        return ranks_of(node), target, is_one, node.input(0) in node.graph.constants
+
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the entries of its shape in the new order, its operand with more dims of one element."""
         proto, order = writer.copy(), option.outs[0]
@@ -335,6 +349,11 @@ class ShapeOf:
             return
         for order in ins[0]:
             yield option_of(node, {0: order}, {}, int(node.op_type == "Shape"))
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, and whether it gives all extents, or their product."""
+        is_part = bool(node.int("start", 0)) or "end" in node.attributes
+        return ranks_of(node), node.op_type, is_part
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, and a Gather behind it."""
@@ -385,6 +404,12 @@ class TrailingNormalization:
             for order in orders
             if order[split:] == tail
         ]
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, the axis, and which inputs have the shape of the first."""
+        shape = node.shape(0)
+        is_whole = [node.shape(k) == shape for k in range(self.tensors)]
+        return ranks_of(node), node.int("axis", -1), *is_whole
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node as it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
@@ -13,6 +13,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     NodeOption,
     distinct,
     option_of,
+    ranks_of,
 )
 from layout_ir.passes.onnx.node_models.same_order import batch_and_channels_first
 from layout_ir.passes.onnx.orders import is_identity
@@ -59,6 +60,11 @@ class Windows:
         for order in distinct([*(ins[k] for k in involved), outs[0]]):
             if batch_and_channels_first(node, order):
                 yield option_of(node, dict.fromkeys(involved, order), {0: order})
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, whether something is added to the result, and whether the lists fit."""
+        rank = len(node.shape(0) or ())
+        return ranks_of(node), node.op_type == "FusedConv", fit_lists(node, rank - 2)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with a list entry per spatial dim in the new order."""

@@ -123,6 +123,18 @@ def test_elementwise_operators_on_values_of_the_same_ranks_have_their_options_in
     assert found["y"] is found["z"] and len(found["y"].options) > 1
 
 
+def test_pools_of_values_of_the_same_rank_have_their_options_in_common():
+    names, sides = ("y", "z"), (6, 8)
+    nodes = [transpose(f"x{n}", f"a{n}", 0, 3, 1, 2) for n in names]
+    nodes += [oh.make_node("MaxPool", [f"a{n}"], [n], kernel_shape=[2, k]) for k, n in enumerate(names, 1)]
+    inputs = [value(f"x{n}", 1, k, k, 3) for n, k in zip(names, sides, strict=True)]
+    outputs = [
+        value(n, 1, 3, side - 1, side - k) for k, (n, side) in enumerate(zip(names, sides, strict=True))
+    ]
+    found = _offered(model_of(nodes, inputs, outputs), "onnx")
+    assert found["y"] is found["z"]
+
+
 def test_negative_a_product_with_a_constant_has_options_of_its_own():
     # ONNX Runtime packs a constant on the right, which is to stay there.
     products = [oh.make_node("MatMul", ["a", name], [f"y_{name}"]) for name in ("given", "known")]
