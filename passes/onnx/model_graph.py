@@ -608,7 +608,7 @@ class Node:
         array = self.graph.small_constant(name) if name else None
         if array is None or array.dtype.kind not in "iu":
             return None
-        return tuple(int(value) for value in array.ravel())
+        return tuple(array.ravel().tolist())
 
 
 def is_transpose(node: Node) -> bool:

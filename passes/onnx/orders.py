@@ -9,7 +9,6 @@ run time knows, or None for one of which nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 Order = tuple[int, ...]
@@ -173,14 +172,16 @@ def reshaped_order(source: Shape, target: Shape, order: Order) -> Order | None:
     return tuple(result)
 
 
-def without(order: Order, dims: Iterable[int]) -> Order:
+@lru_cache(maxsize=4096)
+def without(order: Order, dims: tuple[int, ...]) -> Order:
     """The order of a value that lost `dims`, of one element each."""
     gone = set(dims)
     kept = [d for d in range(len(order)) if d not in gone]
     return tuple(kept.index(d) for d in order if d not in gone)
 
 
-def with_dims(order: Order, dims: Sequence[int]) -> list[Order]:
+@lru_cache(maxsize=4096)
+def with_dims(order: Order, dims: tuple[int, ...]) -> tuple[Order, ...]:
     """The orders of a value that got `dims`: each behind the dim that it follows, and all together at any place."""
     rank = len(order) + len(dims)
     added = sorted(dims)
@@ -190,4 +191,4 @@ def with_dims(order: Order, dims: Sequence[int]) -> list[Order]:
     for dim in added:
         apart.insert(apart.index(dim - 1) + 1 if dim else 0, dim)
     found = [tuple(apart), *((*base[:k], *added, *base[k:]) for k in range(len(base) + 1))]
-    return list(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))

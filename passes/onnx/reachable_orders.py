@@ -344,15 +344,10 @@ def _new_orders(
     """The orders per input or output that options ask for and are not known; () stands for that of the value itself."""
     found: list[tuple[int, tuple[Order, ...]]] = []
     for k, (own, orders) in enumerate(zip(known, zip(*asked, strict=True), strict=True)):
-        # Mostly, all are known.
-        more = set(orders).difference(own, _OWN)
-        if more:
-            found.append((k, tuple([order for order in dict.fromkeys(orders) if order in more])))
+        new = [order for order in orders if order and order not in own]
+        if new:
+            found.append((k, tuple(dict.fromkeys(new))))
     return tuple(found)
-
-
-_OWN: tuple[Order, ...] = ((),)
-"""What stands for the order of the value itself."""
 
 
 def _brought(values: Values, node: Node, offered: OfferedOptions, omitted: dict[str, None]) -> Iterator[str]:

@@ -125,19 +125,30 @@ def _found_options(
     x, w, rank = (len(shape or ()) for shape in shapes)
     if min(x, w) < 2:
         return
-    found: dict[tuple[Labels, Labels, Labels], tuple[Order, Order, Order]] = {}
-    for number, candidates in enumerate((ins[0], ins[1], outs[0])):
-        for order in candidates:
-            found.update(_led_to(products, number, order, x, w, rank))
     plain_ins, plain_outs = node.plain_orders
-    for labels, (left, right, result) in found.items():
+    tensors = tuple(ins[0]), tuple(ins[1]), tuple(outs[0])
+    for labels, (left, right, result) in _all_led_to(products, tensors, x, w, rank):
         yield labels, NodeOption((left, right, *plain_ins[2:]), (result, *plain_outs[1:]))
 
 
+_Found = tuple[tuple[Labels, Labels, Labels], tuple[Order, Order, Order]]
+"""A product by the labels in memory of x, w and y, and the orders of these."""
+
+
+@lru_cache(maxsize=1024)
+def _all_led_to(
+    products: Products, tensors: tuple[tuple[Order, ...], ...], x: int, w: int, rank: int
+) -> tuple[_Found, ...]:
+    """The products in which x, w or y lies in one of these orders."""
+    found: dict[tuple[Labels, Labels, Labels], tuple[Order, Order, Order]] = {}
+    for number, orders in enumerate(tensors):
+        for order in orders:
+            found.update(_led_to(products, number, order, x, w, rank))
+    return tuple(found.items())
+
+
 @lru_cache(maxsize=4096)
-def _led_to(
-    products: Products, number: int, order: Order, x: int, w: int, rank: int
-) -> tuple[tuple[tuple[Labels, Labels, Labels], tuple[Order, Order, Order]], ...]:
+def _led_to(products: Products, number: int, order: Order, x: int, w: int, rank: int) -> tuple[_Found, ...]:
     """The products in which tensor `number` lies in `order`, by the labels in memory, and the orders of all three."""
     tables = _tables(x, w, rank, rank)
     given = tuple([tables[number][d] for d in order])
@@ -294,16 +305,14 @@ class MatMulOrGemm(MatMul):
     def _is_of_matrices(node: Node) -> bool:
         """Whether the operands are matrices, or stacks of one, and Gemm is there for them: without an addend since
         opset 11."""
-        shapes = [node.shape(0), node.shape(1), node.result_shape()]
-        if node.opset < 11 or node.graph.element_type(node.input(0)) not in (_FLOAT, _DOUBLE):
-            return False
-        return all(
-            shape is not None and len(shape) >= 2 and all(n == 1 for n in shape[:-2]) for shape in shapes
-        )
+        for shape in (node.result_shape(), node.shape(0), node.shape(1)):
+            if shape is None or len(shape) < 2 or shape[:-2].count(1) < len(shape) - 2:
+                return False
+        return node.opset >= 11 and node.graph.element_type(node.input(0)) in (_FLOAT, _DOUBLE)
 
     def looks_at(self, node: Node) -> Hashable:
-        """What MatMul looks at, whether it may be a Gemm, and whether one operand is a constant."""
-        return super().looks_at(node), self._is_of_matrices(node), _has_constant(node)
+        """What MatMul looks at, and of matrices, which may be a Gemm, whether one operand is a constant."""
+        return super().looks_at(node), _has_constant(node) if self._is_of_matrices(node) else None
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The MatMul; or a Gemm, of operands that lose their dims of one element, and with those of its result."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_input
@@ -101,10 +102,9 @@ class Squeeze:
 
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and the dims that go."""
-        axes = self._axes(node)
-        return ranks_of(node), None if axes is None else tuple(axes)
+        return ranks_of(node), self._axes(node)
 
-    def _axes(self, node: Node) -> list[int] | None:
+    def _axes(self, node: Node) -> tuple[int, ...] | None:
         shape, result = node.shape(0), node.result_shape()
         if shape is None or result is None:
             return None
@@ -113,7 +113,7 @@ class Squeeze:
             axes = tuple(d for d, extent in enumerate(shape) if extent == 1)
         if axes is None or len(shape) - len(axes) != len(result):
             return None
-        return sorted(a % len(shape) for a in axes)
+        return tuple(sorted([a % len(shape) for a in axes]))
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the places of its axes."""
@@ -136,11 +136,15 @@ class Unsqueeze:
         for order in dict.fromkeys(orders):
             yield option_of(node, {0: without(order, axes)}, {0: order})
 
-    def _axes(self, node: Node) -> list[int] | None:
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, and the dims that come."""
+        return ranks_of(node), self._axes(node)
+
+    def _axes(self, node: Node) -> tuple[int, ...] | None:
         axes, shape, result = known_axes(node, 13, 1), node.shape(0), node.result_shape()
         if not axes or shape is None or result is None or len(shape) + len(axes) != len(result):
             return None
-        return sorted(a % len(result) for a in axes)
+        return tuple(sorted([a % len(result) for a in axes]))
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the places of its axes."""
@@ -226,16 +230,16 @@ class DroppingReduction:
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, the axes, and whether dims of one element are left."""
         axes = self._axes(node) if node.shape(0) else None
-        return ranks_of(node), axes and tuple(axes), node.int("keepdims", 1)
+        return ranks_of(node), axes, node.int("keepdims", 1)
 
-    def _axes(self, node: Node) -> list[int] | None:
+    def _axes(self, node: Node) -> tuple[int, ...] | None:
         rank = len(node.shape(0) or ())
         if self.since is None:
-            return [node.int("axis", 0) % rank] if rank else None
+            return (node.int("axis", 0) % rank,) if rank else None
         axes = known_axes(node, self.since, 1)
         if axes == ():
-            return None if node.int("noop_with_empty_axes", 0) else list(range(rank))
-        return None if axes is None else sorted(a % rank for a in axes)
+            return None if node.int("noop_with_empty_axes", 0) else identity(rank)
+        return None if axes is None else tuple(sorted([a % rank for a in axes]))
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the places of its axes."""
@@ -266,22 +270,15 @@ class Gather:
         for order in outs[0]:
             rest = without(order, block)
             if not many:
-                orders += with_dims(rest, [axis])
+                orders += with_dims(rest, (axis,))
             elif order[(at := order.index(axis)) : at + many] == block:
-                orders += [o for o in with_dims(rest, [axis]) if o.index(axis) == at]
+                orders += [o for o in with_dims(rest, (axis,)) if o.index(axis) == at]
         for order in dict.fromkeys(orders):
-            yield option_of(node, {0: order}, {0: self._result(order, axis, many)})
+            yield option_of(node, {0: order}, {0: _gathered(order, axis, many)})
 
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and the axis."""
         return ranks_of(node), node.int("axis", 0)
-
-    @staticmethod
-    def _result(order: Order, axis: int, many: int) -> Order:
-        result: list[int] = []
-        for d in order:
-            result += range(axis, axis + many) if d == axis else [d if d < axis else d + many - 1]
-        return tuple(result)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the place of its axis."""
@@ -289,6 +286,15 @@ class Gather:
         if not is_identity(order):
             set_attribute(proto, "axis", inverse(order)[node.int("axis", 0) % len(order)])
         return proto
+
+
+@lru_cache(maxsize=4096)
+def _gathered(order: Order, axis: int, many: int) -> Order:
+    """The order of the result of a Gather by indices of so many dims along an axis of data in this order."""
+    result: list[int] = []
+    for d in order:
+        result += range(axis, axis + many) if d == axis else [d if d < axis else d + many - 1]
+    return tuple(result)
 
 
 class Expand:

@@ -26,7 +26,8 @@ _PER_DIM = ("dilations", "kernel_shape", "output_shape", "output_padding", "stri
 
 def fit_lists(node: Node, space: int) -> bool:
     """Whether the lists of a node with windows have an entry per spatial dim, of which there are so many."""
-    return all(len(values) == space for name in _PER_DIM if (values := node.ints(name)))
+    counts = [len(each.ints) for each in node.proto.attribute if each.name in _PER_DIM]
+    return all(count in (0, space) for count in counts)
 
 
 def turn_lists(node: Node, proto: onnx.NodeProto, space: Sequence[int]) -> None:

@@ -133,8 +133,8 @@ def test_negative_dims_that_are_joined_do_not_change_places(source: Shape, targe
 def test_dims_of_one_element_come_and_go(drawn: tuple[tuple[int, ...], list[Order]], data: st.DataObject):
     shape, (order,) = drawn
     dims = sorted(data.draw(st.sets(st.integers(0, len(shape)), max_size=2)))
-    dims = [d for d in dims if d < len(shape) + len(dims)]
-    larger = np.expand_dims(_array(shape), tuple(dims))
+    dims = tuple([d for d in dims if d < len(shape) + len(dims)])
+    larger = np.expand_dims(_array(shape), dims)
     for found in with_dims(order, dims):
         assert without(found, dims) == order
         np.testing.assert_array_equal(larger.transpose(found).ravel(), _array(shape).transpose(order).ravel())
