@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,8 @@ from layout_ir.passes.onnx.orders import Order, Shape, inverse
 if TYPE_CHECKING:
     import onnx
 
-_FLOAT, _INT32 = 1, 6
-"""Elements of 32 bits, as TensorProto numbers element types."""
+_INT32 = 6
+"""As TensorProto numbers element types."""
 
 Adjust = Callable[["NodeWriter", "onnx.NodeProto", Order], None]
 """Rewrites what a node says of its dims for tensors in an order."""
@@ -149,10 +149,11 @@ def slice_fits(node: Node) -> bool:
     """Axes that are known, or left out where it is known how many there are."""
     if node.opset < 10:
         return True
-    return node.known_ints(3) is not None if node.input(3) else _entries(node, 1) is not None
+    return node.known_ints(3) is not None if node.input(3) else known_entries(node, 1) is not None
 
 
-def _entries(node: Node, number: int) -> int | None:
+def known_entries(node: Node, number: int) -> int | None:
+    """How many entries a list has, None where that is not known."""
     shape = node.shape(number)
     return shape[0] if shape is not None and len(shape) == 1 and isinstance(shape[0], int) else None
 
@@ -164,7 +165,7 @@ def slice_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> Non
         axes = node.ints("axes") or range(len(node.ints("starts") or ()))
         set_attribute(proto, "axes", [places[a % len(order)] for a in axes])
         return
-    axes = node.known_ints(3) if node.input(3) else range(_entries(node, 1) or 0)
+    axes = node.known_ints(3) if node.input(3) else range(known_entries(node, 1) or 0)
     assert axes is not None
     mine = writer.out.ints([places[a % len(order)] for a in axes])
     if node.graph.element_type(node.input(1)) == _INT32:
@@ -198,71 +199,6 @@ def list_adjust(number: int) -> Adjust:
         set_input(proto, number, writer.picked(number, order))
 
     return adjust
-
-
-def resize_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
-    """Scales, sizes and regions per dim, or per axis. Up to opset 10 the scales are input 1."""
-    node, rank = writer.node, len(order)
-    axes = node.ints("axes")
-    if axes is not None:
-        places = inverse(order)
-        set_attribute(proto, "axes", [places[a % rank] for a in axes])
-        return
-    if node.opset < 11 or node.op_type == "Upsample":
-        if node.input(1):
-            set_input(proto, 1, _picked_floats(writer, 1, order))
-        else:
-            set_attribute(proto, "scales", [node.attributes["scales"].floats[d] for d in order])
-        return
-    both = [*order, *(dim + rank for dim in order)]
-    for number, entries, places in ((1, 2 * rank, both), (2, rank, order), (3, rank, order)):
-        name = node.input(number)
-        # An input that is left out may be given as an empty list.
-        if name and _entries(node, number) == entries:
-            set_input(proto, number, _picked_floats(writer, number, places))
-
-
-def resize_admits(node: Node, order: Order) -> bool:
-    """Lists of known length; what weighs neighbours is there for N, C, space only, or for pictures of floats in N, H,
-    W, C."""
-    if (
-        node.text("mode", "nearest") != "nearest"
-        and not batch_and_channels_first(node, order)
-        and not _is_picture(node, order)
-    ):
-        return False
-    if node.op_type == "Upsample" or node.opset < 11 or "axes" in node.attributes:
-        return True
-    return all(not node.input(k) or _entries(node, k) is not None for k in (1, 2, 3))
-
-
-def _is_picture(node: Node, order: Order) -> bool:
-    """Whether a linear Resize in `order` has two outer or the first and the last dim as they are, as in the model.
-
-    Then ONNX Runtime 1.32 computes what it does on the other, floats to the bit; integers it rounds otherwise. With the
-    channels last it takes 0.4 of the time for 64 channels and 0.14 for 256, and 2.4 times as long for three.
-    """
-    before, after = node.shape(0), node.result_shape()
-    if before is None or after is None or len(before) != 4 or node.opset < 11 or node.op_type != "Resize":
-        return False
-    if node.text("mode", "nearest") != "linear" or node.graph.element_type(node.inputs[0]) != _FLOAT:
-        return False
-    if node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
-        return False
-    resized = [d for d in range(4) if before[d] is None or before[d] != after[d]]
-    return (order == (0, 2, 3, 1) and resized == [2, 3]) or (order == (0, 3, 1, 2) and resized == [1, 2])
-
-
-def _picked_floats(writer: NodeWriter, number: int, places: Sequence[int]) -> str:
-    import onnx.numpy_helper
-
-    node = writer.node
-    array = node.graph.small_constant(node.input(number))
-    if array is None:
-        return writer.gathered(writer.inputs[number], places)
-    name = writer.out.fresh(f"{node.input(number)}_permuted")
-    writer.out.initializers.append(onnx.numpy_helper.from_array(array[list(places)], name))
-    return name
 
 
 # Places that are fixed --------------------------------------------------------------------------------------------
@@ -531,14 +467,12 @@ SAME_ORDER: dict[str, NodeModel] = {
     "MeanVarianceNormalization": SameOrder(axes_attribute),
     "Pad": SameOrder(pad_adjust, pad_fits),
     "QuantizeLinear": SameOrder(quantized_adjust, quantized_fits),
-    "Resize": SameOrder(resize_adjust, admits=resize_admits),
     "Scatter": SameOrder(axis(0), ins=3),
     "ScatterElements": SameOrder(axis(0), ins=3),
     "Slice": SameOrder(slice_adjust, slice_fits),
     "Split": SameOrder(axis(0), outs=0),
     "Tile": SameOrder(list_adjust(1)),
     "TopK": SameOrder(axis(-1), outs=2),
-    "Upsample": SameOrder(resize_adjust, admits=resize_admits),
     **dict.fromkeys(
         (
             "com.microsoft.FastGelu", "com.microsoft.Gelu", "com.microsoft.QuickGelu", "com.microsoft.QLinearSigmoid",
