@@ -398,8 +398,11 @@ class _Task:
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = after.count <= 2 and all(map(are_at_boundary, plans))
             finds_extents = bool(after.count and notes) and not is_carried
+            is_over = self.deadline is not None and time.monotonic() >= self.deadline
             self.improved = (
-                solution.is_optimal and not is_blocked and (self.certificate or not boundary or finds_extents)
+                (solution.is_optimal or not is_over)
+                and not is_blocked
+                and (self.certificate or not boundary or finds_extents)
             )
             if not after.count and not is_blocked:
                 notes.clear()  # nothing is left to move, whatever the extents are
