@@ -59,13 +59,20 @@ class OrderOption(NamedTuple):
     node_option: NodeOption | None = None
 
 
+class _Numbered(NamedTuple):
+    """The choices of an op in numbers: an order has the number of its place among those of its root."""
+
+    choices: tuple[Choice, ...]
+    taken: tuple[int, ...]
+    """Per operand, the bits of the orders in which some choice takes it."""
+    made: tuple[int, ...]
+
+
 class Options(NamedTuple):
     """The options of an op; of those on the same orders, the one of least cost."""
 
     options: tuple[OrderOption, ...]
-    taken: tuple[OrderSet, ...]
-    """Per operand, the orders in which some option takes it."""
-    made: tuple[OrderSet, ...]
+    numbered: _Numbered
     largest: int
     """The most that one costs."""
 
@@ -155,20 +162,24 @@ def model_problem(
 ) -> ModelProblem:
     """The problem of all graphs of a model; inputs and outputs of the first graph that are free may be had in any
     order."""
-    numbers = _Numbers()
+    numbers, choices = _Numbers(), _Choices()
     for number, graph in enumerate(reached):
         free = ((), ()) if number else (free_inputs, free_outputs)
-        numbers.add(_order_problem(graph, consumer, *free))
+        numbers.add(_order_problem(graph, consumer, choices, *free))
     return ModelProblem(Problem(tuple(numbers.ops), tuple(numbers.values)), numbers.parts)
 
 
 def _order_problem(
-    reached: ReachableOrders, consumer: Consumer, free_inputs: Sequence[str], free_outputs: Sequence[str]
+    reached: ReachableOrders,
+    consumer: Consumer,
+    known: _Choices,
+    free_inputs: Sequence[str],
+    free_outputs: Sequence[str],
 ) -> OrderProblem:
-    """What a graph adds, without numbers."""
+    """What a graph adds, whose values have no numbers yet; `known` has the choices of ops so far."""
     values = reached.values
     graph, choices = values.graph, reached.choices
-    statement = _Statement(values)
+    statement = _Statement(values, known)
     for place, node in enumerate(values.nodes):
         for name in node.captures:
             statement.add_result(name, is_free=False)
@@ -181,6 +192,38 @@ def _order_problem(
     return OrderProblem(values, consumer, reached, statement.ops, statement.largest)
 
 
+_Row = tuple[tuple[int, ...], tuple[int, ...], int]
+"""A choice: the numbers of the orders of operands and of results, and the cost."""
+
+
+class _Choices:
+    """The choices of ops in numbers: one object for all ops that have the same."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, dict[Order, int]] = {}
+        """By identity of a set of orders, their numbers."""
+        self._known: dict[tuple[_Row, ...], _Numbered] = {}
+
+    def places(self, orders: OrderSet) -> dict[Order, int]:
+        """The numbers of orders in a set of them."""
+        found = self._places.get(id(orders))
+        if found is None:
+            found = self._places[id(orders)] = {order: number for number, order in enumerate(orders)}
+        return found
+
+    def of(self, rows: tuple[_Row, ...]) -> _Numbered:
+        """The choices of these rows."""
+        found = self._known.get(rows)
+        if found is None:
+            taken, made, _ = zip(*rows, strict=True)
+            found = self._known[rows] = _Numbered(
+                tuple([Choice(*row) for row in rows]),
+                tuple(map(_bits, zip(*taken, strict=True))),
+                tuple(map(_bits, zip(*made, strict=True))),
+            )
+        return found
+
+
 _Slots = Sequence[tuple[int, Member]]
 """Inputs or outputs of a node by number, with what they are names of."""
 
@@ -188,9 +231,10 @@ _Slots = Sequence[tuple[int, Member]]
 class _Statement:
     """The ops of a graph, as they are added; its values are the roots that may be had in several orders."""
 
-    def __init__(self, values: Values):
+    def __init__(self, values: Values, choices: _Choices):
         self.values = values
         self.orders = values.orders
+        self.choices = choices
         self.ops: list[StatedOp] = []
         self.largest = 0
         """The most that the ops so far can cost together."""
@@ -228,153 +272,114 @@ class _Statement:
 
     def _of_node(self, offered: OfferedOptions, ins: _Slots, outs: _Slots) -> Options:
         """The options of a node in orders of roots."""
-        known = [self.orders[member.root] for _, member in (*ins, *outs)]
+        places = [self.choices.places(self.orders[member.root]) for _, member in (*ins, *outs)]
         found: list[OrderOption] = []
         for option in offered.options:
             taken = tuple([_root_order(member, option.ins[k]) for k, member in ins])
             given = tuple([_root_order(member, option.outs[k]) for k, member in outs])
             # An order that was left out, being one too many, is no choice.
-            if all(map(contains, known, (*taken, *given))):
+            if all(map(contains, places, (*taken, *given))):
                 found.append(OrderOption(taken, given, option_cost(option), option))
-        return self._with_orders(found)
+        return self._numbered(found, places[: len(ins)], places[len(ins) :])
 
-    def _with_orders(self, options: Sequence[OrderOption]) -> Options:
-        best: dict[object, OrderOption] = {}
+    def _numbered(
+        self,
+        options: Sequence[OrderOption],
+        ins: Sequence[Mapping[Order, int]],
+        outs: Sequence[Mapping[Order, int]],
+    ) -> Options:
+        """Options, given the numbers of the orders of operands and of results."""
+        best: dict[object, tuple[OrderOption, _Row]] = {}
         for option in options:
-            other = best.setdefault(option[:2], option)
-            if option.cost < other.cost:
-                best[option[:2]] = option
-        kept, set_of = tuple(best.values()), self.values.sets.of
-        taken, made = (
-            zip(*[option.ins for option in kept], strict=True),
-            zip(*[option.outs for option in kept], strict=True),
-        )
-        largest = max([option.cost for option in options])
-        return Options(kept, tuple(map(set_of, taken)), tuple(map(set_of, made)), largest)
+            taken, made = tuple(map(getitem, ins, option.ins)), tuple(map(getitem, outs, option.outs))
+            other = best.get((taken, made))
+            if other is None or option.cost < other[0].cost:
+                best[taken, made] = option, (taken, made, option.cost)
+        kept, rows = zip(*best.values(), strict=True)
+        return Options(kept, self.choices.of(rows), max([option.cost for option in options]))
+
+    def _of_orders(self, orders: OrderSet, own: Order, *, is_source: bool, is_free: bool) -> Options:
+        """The options of what gives or takes a root in its own order or, where it is free, in any."""
+        key = id(orders), own, is_source, is_free
+        found = self._options.get(key)
+        if found is None:
+            allowed = orders if is_free else (own,)
+            costs = [(order, CHANGED_NODE * (order != own)) for order in allowed]
+            places = [self.choices.places(orders)]
+            if is_source:
+                options = [OrderOption((), (order,), cost) for order, cost in costs]
+                found = self._numbered(options, (), places)
+            else:
+                found = self._numbered([OrderOption((order,), (), cost) for order, cost in costs], places, ())
+            self._options[key] = found
+        return found
 
     def add_sources(self, free: set[str]) -> None:
         """Adds what no node makes: inputs and constants, in any order those that are `free`."""
         for root, orders in self.orders.items():
             if root not in self._made:
-                own, *others = orders
-                allowed = [own, *others] if root in free else [own]
-                options = [OrderOption((), (order,), CHANGED_NODE * (order != own)) for order in allowed]
-                self.ops.append(StatedOp([], [root], self._with_orders(options), root))
-                self.largest += CHANGED_NODE * bool(others)
+                own = next(iter(orders))
+                options = self._of_orders(orders, own, is_source=True, is_free=root in free)
+                self.ops.append(StatedOp([], [root], options, root))
+                self.largest += CHANGED_NODE * (len(orders) > 1)
 
     def add_result(self, name: str, *, is_free: bool) -> None:
         """Adds that somebody needs the value of this name, as it is or, where it is free, in any order."""
         root, own, _ = self.values.member(name)
         if root in self.orders:
-            orders = self.orders[root] if is_free else (own,)
-            options = [OrderOption((order,), (), CHANGED_NODE * (order != own)) for order in orders]
-            self.ops.append(StatedOp([root], [], self._with_orders(options), Demand(name, own)))
+            options = self._of_orders(self.orders[root], own, is_source=False, is_free=is_free)
+            self.ops.append(StatedOp([root], [], options, Demand(name, own)))
             self.largest += CHANGED_NODE * is_free
 
 
-class _Numbered(NamedTuple):
-    """The choices of an op, and the bits of the orders in which it takes operands and makes results."""
-
-    choices: tuple[Choice, ...]
-    taken: tuple[int, ...]
-    made: tuple[int, ...]
-
-
-_Row = tuple[tuple[int, ...], tuple[int, ...], int]
-"""A choice: the numbers of the orders of operands and of results, and the cost."""
-
-
 class _Numbers:
-    """The ops and values of graphs in numbers: a value has the number of its maker among those that make one, and its
-    orders have theirs as options come to them."""
+    """The ops and values of graphs in numbers: a value has the number of its maker among those that make one."""
 
     def __init__(self) -> None:
         self.parts: list[OrderProblem] = []
         self.ops: list[OpNode] = []
         self.values: list[ValueNode] = []
-        self._places: dict[int, dict[Order, int]] = {}
-        """By identity of a set of orders, their numbers."""
-        self._choices: dict[tuple[int, ...], _Numbered] = {}
-        """By identities of the options of an op, and of the orders of its values."""
-        self._equal: dict[tuple[_Row, ...], _Numbered] = {}
-        """Of ops of different options, many have the same choices in numbers: one object stands for all of these."""
+        self._listed: dict[int, tuple[Order, ...]] = {}
+        """By identity of a set of orders, these."""
         self._matrices: dict[tuple[object, ...], ValueNode] = {}
         """By what costs follow from, identity of the orders, and the bits of those that are made and taken."""
 
     def add(self, part: OrderProblem) -> None:
         """Gives numbers to what a graph adds."""
-        first = len(self.values)
         part.first_op = len(self.ops)
-        sets = _orders_of_values(part)
-        places = part.places = {root: first + k for k, root in enumerate(sets)}
-        known = {id(own): tuple(own) for own in sets.values()}
-        part.orders = {root: known[id(own)] for root, own in sets.items()}
-        made = dict.fromkeys(sets, 0)
+        orders, listed = part.values.orders, self._listed
+        made = [root for op in part.ops for root in op.results]
+        places = part.places = {root: number for number, root in enumerate(made, len(self.values))}
+        listed.update((id(own), tuple(own)) for own in orders.values() if id(own) not in listed)
+        part.orders = {root: listed[id(orders[root])] for root in made}
+        bits = dict.fromkeys(made, 0)
         """Per value, the bits of the orders in which it is made."""
-        taken = dict.fromkeys(sets, 0)
+        taken = dict.fromkeys(made, 0)
         for operands, results, options, _ in part.ops:
-            key = (id(options), *[id(sets[root]) for root in operands], *[id(sets[root]) for root in results])
-            own = self._choices.get(key)
-            if own is None:
-                own = self._choices[key] = self._numbered(
-                    options, [sets[root] for root in operands], [sets[root] for root in results]
-                )
-            for root, bits in zip(operands, own.taken, strict=True):
-                taken[root] |= bits
-            for root, bits in zip(results, own.made, strict=True):
-                made[root] |= bits
+            choices, of_operands, of_results = options.numbered
+            for root, own in zip(operands, of_operands, strict=True):
+                taken[root] |= own
+            for root, own in zip(results, of_results, strict=True):
+                bits[root] |= own
             self.ops.append(
                 OpNode(
                     tuple([places[root] for root in operands]),
                     tuple([places[root] for root in results]),
-                    own.choices,
+                    choices,
                 )
             )
         graph, consumer = part.values.graph, part.consumer
-        for root, own in sets.items():
+        for root in made:
             shape, nbytes = graph.shape(root), consumer.counted_bytes(graph, root)
             alike = None if root in graph.constants else costs_alike(consumer, shape, nbytes)
-            kind = alike, id(own), made[root], taken[root]
+            kind = alike, id(orders[root]), bits[root], taken[root]
             node = self._matrices.get(kind)
             if node is None:
                 costs = _constant_costs if alike is None else _reorder_costs(consumer, shape, nbytes)
-                matrix = _matrix(part.orders[root], made[root], taken[root], costs)
+                matrix = _matrix(part.orders[root], bits[root], taken[root], costs)
                 node = self._matrices[kind] = ValueNode(matrix)
             self.values.append(node)
         self.parts.append(part)
-
-    def _numbered(self, options: Options, taken: Sequence[OrderSet], made: Sequence[OrderSet]) -> _Numbered:
-        """The choices of an op whose operands and results may be had in these orders."""
-        ins, outs = list(map(self._places_in, taken)), list(map(self._places_in, made))
-        rows = tuple([
-            (tuple(map(getitem, ins, option.ins)), tuple(map(getitem, outs, option.outs)), option.cost)
-            for option in options.options
-        ])  # fmt: skip
-        found = self._equal.get(rows)
-        if found is None:
-            found = self._equal[rows] = _Numbered(
-                tuple([Choice(*row) for row in rows]),
-                tuple(map(_bits, zip(*[row[0] for row in rows], strict=True))),
-                tuple(map(_bits, zip(*[row[1] for row in rows], strict=True))),
-            )
-        return found
-
-    def _places_in(self, orders: OrderSet) -> dict[Order, int]:
-        if id(orders) not in self._places:
-            self._places[id(orders)] = {order: number for number, order in enumerate(orders)}
-        return self._places[id(orders)]
-
-
-def _orders_of_values(part: OrderProblem) -> dict[str, OrderSet]:
-    """Per value, as ops make them one after the other, its orders: those of the ops as these come, then all others."""
-    sets, orders = part.values.sets, part.values.orders
-    found = {root: sets.none for op in part.ops for root in op.results}
-    for operands, results, options, _ in part.ops:
-        for root, own in zip(operands, options.taken, strict=True):
-            found[root] = sets.union(found[root], own)
-        for root, own in zip(results, options.made, strict=True):
-            found[root] = sets.union(found[root], own)
-    return {root: sets.union(own, orders[root]) for root, own in found.items()}
 
 
 def _bits(numbers: Sequence[int]) -> int:
