@@ -377,7 +377,7 @@ class _Evaluation:
             return self._evaluated(node, arrays, is_small=False)
         # Networks compute the same few integers in one block after the other.
         given = [None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in arrays]
-        attributes = [attribute.SerializeToString() for attribute in node.proto.attribute]
+        attributes = [attribute.SerializeToString() for attribute in node.proto.attribute[:]]
         key = node.op_type, *given, *attributes
         if key not in self._small:
             self._small[key] = self._evaluated(node, arrays, is_small=True)

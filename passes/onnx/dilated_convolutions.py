@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _BY_ELEMENT = frozenset((*ELEMENTWISE, "DequantizeLinear", "QuantizeLinear"))
 _VIEWS = frozenset((*VIEWS, "DepthToSpace", "SpaceToDepth"))
 _CUTS = frozenset(("DepthToSpace", "Reshape", "SpaceToDepth"))
+_KEEPING_CUTS = _VIEWS | _BY_ELEMENT
 
 
 def may_dilate(proto: onnx.GraphProto) -> bool:
@@ -43,13 +44,13 @@ def may_dilate(proto: onnx.GraphProto) -> bool:
     cut: set[str] = set()
     for node in proto.node:
         if node.op_type in _CUTS:
-            cut.update(node.output)
+            cut.update(node.output[:])
         elif cut.isdisjoint(node.input[:1]):
             continue
         elif node.op_type == "Conv":
             return True
-        elif node.op_type in _VIEWS | _BY_ELEMENT:
-            cut.update(node.output)
+        elif node.op_type in _KEEPING_CUTS:
+            cut.update(node.output[:])
     return False
 
 
@@ -339,9 +340,7 @@ def _drop_unused_views(proto: onnx.GraphProto) -> None:
         unused = [
             node
             for node in proto.node
-            if node.op_type in _VIEWS | _BY_ELEMENT
-            and not domain_of(node.domain)
-            and read.isdisjoint(node.output)
+            if node.op_type in _KEEPING_CUTS and not domain_of(node.domain) and read.isdisjoint(node.output)
         ]
         if not unused:
             return

@@ -42,8 +42,8 @@ def may_fold(proto: onnx.GraphProto) -> bool:
     moved: set[str] = set()
     for node in proto.node:
         if node.op_type == "Transpose":
-            moved.update(node.output)
-        elif moved.isdisjoint(node.input):
+            moved.update(node.output[:])
+        elif moved.isdisjoint(node.input[:]):
             continue
         elif node.op_type in ("Flatten", "Reshape"):
             return True

@@ -77,7 +77,7 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
     for number, node in enumerate(graph.node):
         attributes = node.attribute
         inners = graphs_of(node) if attributes else []
-        used = node.input
+        used = node.input[:]
         if inners:
             used = [*used, *captured_names(node)]
         # Nearly always all are.
@@ -94,7 +94,7 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
                 raise OnnxImportError(f"{place}: {title} uses {quoted(name)}, which nothing computes")
         for inner in inners:
             check_names(inner, known, f"a subgraph of {node_title(node, number)}")
-        for name in node.output:
+        for name in node.output[:]:
             if name in known or isinstance(name, bytes):
                 if name:
                     define(name, "node", number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -558,9 +559,15 @@ class GraphRewriter:
 def constant_tensor(array: NDArray[Any], name: str) -> onnx.TensorProto:
     """A tensor of these elements."""
     import numpy as np
+    import onnx
     import onnx.numpy_helper
 
-    return onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
+    array = np.ascontiguousarray(array)
+    if array.dtype == np.float32 and sys.byteorder == "little":
+        # What the package does, for most constants of most models, without asking what they are.
+        kind = onnx.TensorProto.FLOAT
+        return onnx.TensorProto(name=name, data_type=kind, dims=array.shape, raw_data=array.tobytes())
+    return onnx.numpy_helper.from_array(array, name)
 
 
 def _replace_graph(
@@ -572,7 +579,7 @@ def _replace_graph(
     """
     names: set[str] = set()
     if graph.value_info or types or graph.quantization_annotation:
-        names.update(name for node in written.nodes for name in node.output)
+        names.update([name for node in written.nodes for name in node.output[:]])
         names.update(value.name for value in (*graph.input, *graph.output))
     new = type(graph)()
     new.value_info.extend(value for value in graph.value_info if value.name in names)

@@ -247,7 +247,7 @@ def _made_standard(
 
 def _used(graphs: Sequence[onnx.GraphProto]) -> set[str]:
     """The values that nodes of the graphs use, and the results of all but the first."""
-    used = {name for graph in graphs for node in graph.node for name in node.input}
+    used = {name for graph in graphs for node in graph.node for name in node.input[:]}
     return used.union(value.name for graph in graphs[1:] for value in graph.output)
 
 
@@ -334,7 +334,7 @@ def _without_weights(
     for tensor in source.initializer:
         if tensor.name in overridable:
             continue
-        if prod(tensor.dims) > SMALL or tensor.data_location:
+        if prod(tensor.dims[:]) > SMALL or tensor.data_location:
             graph.input.add(name=tensor.name, type=types.of(tensor))
         else:
             graph.initializer.append(tensor)
@@ -404,7 +404,7 @@ class _TensorTypes:
 
     def of(self, tensor: onnx.TensorProto) -> onnx.TypeProto:
         """The type of a tensor, which is not to be changed."""
-        key = tensor.data_type, *tensor.dims
+        key = tensor.data_type, *tensor.dims[:]
         if key not in self._known:
             self._known[key] = _type_of(tensor)
         return self._known[key]

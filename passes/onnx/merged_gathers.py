@@ -40,7 +40,7 @@ def merge_gathers(out: GraphOutput, kept: Container[str], small_constant: Consta
     ordered: dict[str, tuple[int, str, NDArray[Any]]] = {}
     users: dict[str, int] = {}
     for number, node in enumerate(out.nodes):
-        for name in node.input:
+        for name in node.input[:]:
             users[name] = users.get(name, 0) + 1
         if node.op_type != "Gather" or (own := places(node)) is None:
             continue

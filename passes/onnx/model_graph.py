@@ -64,7 +64,7 @@ class _Shapes(dict[str, Shape | None]):
 
     def _found(self, name: str) -> Shape | None:
         if name in self._constants:
-            return tuple(self._constants[name].dims)
+            return tuple(self._constants[name].dims[:])
         type = self._types.get(name)
         if type is None:
             return None
@@ -231,7 +231,7 @@ class Graph:
     def _own(self) -> set[str]:
         """Names that the graph defines itself."""
         own = {value.name for value in self.proto.input}
-        return own | {name for node in self.proto.node for name in node.output}
+        return own | {name for node in self.proto.node for name in node.output[:]}
 
     def _add_constants(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         import onnx
@@ -440,7 +440,7 @@ class Graph:
         """
         if name not in self._arrays:
             tensor = self.constants.get(name)
-            known = tensor is not None and prod(tensor.dims) <= SMALL
+            known = tensor is not None and prod(tensor.dims[:]) <= SMALL
             self._arrays[name] = self.elements(name) if known else None
             if tensor is None and self.outer is not None and name not in self._own:
                 self._arrays[name] = self.outer.small_constant(name)
@@ -486,7 +486,7 @@ def _shape_of(type: onnx.TypeProto) -> Shape | None:
     tensor = type.tensor_type  # an empty one where it is no tensor
     if not tensor.HasField("shape"):
         return None
-    return tuple([_extent(dim) for dim in tensor.shape.dim])
+    return tuple([_extent(dim) for dim in tensor.shape.dim[:]])
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
@@ -533,8 +533,9 @@ class Node:
         self.op_type = proto.op_type
         domain = proto.domain
         self.domain = domain and domain_of(domain)
-        self.inputs = tuple(proto.input)
-        self.outputs = tuple(proto.output)
+        # A slice of a repeated field is a list, made at once; to go over the field takes three times as long.
+        self.inputs = tuple(proto.input[:])
+        self.outputs = tuple(proto.output[:])
         self.captures: Sequence[str] = () if graph.is_alone else captured_names(proto)
         """Outer values that the subgraphs of the node use by name."""
 
@@ -555,7 +556,7 @@ class Node:
     @cached_property
     def attributes(self) -> dict[str, onnx.AttributeProto]:
         """The attributes by name."""
-        return {attribute.name: attribute for attribute in self.proto.attribute}
+        return {attribute.name: attribute for attribute in self.proto.attribute[:]}
 
     def int(self, name: str, default: int) -> int:
         """An integer attribute."""
@@ -565,13 +566,13 @@ class Node:
     def ints(self, name: str) -> tuple[int, ...] | None:
         """An attribute that is a list of integers; None where it is not given."""
         attribute = self.attributes.get(name)
-        return None if attribute is None else tuple(attribute.ints)
+        return None if attribute is None else tuple(attribute.ints[:])
 
     @cached_property
     def perm(self) -> tuple[int, ...] | None:
         """The attribute of a Transpose, whether it fits or not; None where it is not given."""
         # Of a Transpose, nobody asks for other attributes.
-        found = [tuple(attribute.ints) for attribute in self.proto.attribute if attribute.name == "perm"]
+        found = [tuple(each.ints[:]) for each in self.proto.attribute[:] if each.name == "perm"]
         return found[-1] if found else None
 
     def text(self, name: str, default: str) -> str:
@@ -767,7 +768,7 @@ def names_of(graph: onnx.GraphProto) -> set[str]:
         found = waiting.pop()
         names.update(v.name for v in (*found.input, *found.output, *found.initializer))
         for node in found.node:
-            names.update((node.name, *node.input, *node.output))
+            names.update((node.name, *node.input[:], *node.output[:]))
             if node.attribute:
                 waiting += graphs_of(node)
     return names

@@ -38,6 +38,7 @@ def remaining_transposes(plan: Plan) -> list[Remaining]:
         return unknown
     moved = {move.root for move in moves}
     members = plan.values.members
+    names = {name for root in moved for name in plan.values.names.get(root, (root,))}
     makers: dict[str, Node] = {}
     users: dict[str, list[tuple[Node, int]]] = {}
     within: dict[str, list[Node]] = {}
@@ -46,9 +47,10 @@ def remaining_transposes(plan: Plan) -> list[Remaining]:
         for name in node.captures:
             within.setdefault(name, []).append(node)
         makers.update([(name, node) for name in node.outputs if name in moved])
-        for number, name in enumerate(node.inputs):
-            if name and (root := members[name].root) in moved:
-                users.setdefault(root, []).append((node, number))
+        if not names.isdisjoint(node.inputs):
+            for number, name in enumerate(node.inputs):
+                if name in names:
+                    users.setdefault(members[name].root, []).append((node, number))
     return [
         *unknown,
         *(_remaining(plan, move, makers.get(move.root), users.get(move.root, []), within) for move in moves),

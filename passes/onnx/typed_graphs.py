@@ -36,7 +36,7 @@ def typed_graphs(
 ) -> list[Graph]:
     """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
     if integers:
-        names = {name for node in model.graph.node for name in node.output}
+        names = {name for node in model.graph.node for name in node.output[:]}
         for name in integers.keys() - names:
             del integers[name]
     graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)

@@ -60,7 +60,7 @@ def _signed_chains(graph: onnx.GraphProto) -> Iterator[list[onnx.NodeProto]]:
     kept = {value.name for value in graph.output}
     users: dict[str, list[onnx.NodeProto]] = {}
     for node in graph.node:
-        for name in node.input:
+        for name in node.input[:]:
             users.setdefault(name, []).append(node)
         kept.update(captured_names(node) if node.attribute else ())
     for node in graph.node:

@@ -202,9 +202,9 @@ def _texts(nodes: Iterable[onnx.NodeProto]) -> list[str]:
     texts: list[str] = []
     for node in nodes:
         texts += (node.name, node.op_type, node.domain, node.overload)
-        texts += node.input
-        texts += node.output
-        for attribute in node.attribute:
+        texts += node.input[:]  # a slice is made at once
+        texts += node.output[:]
+        for attribute in node.attribute[:]:
             texts.append(attribute.name)
     return texts
 

@@ -15,7 +15,7 @@ _UNSTATED, _GRAPH, _GRAPHS = 0, 5, 10
 def graphs_of(proto: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The subgraphs of a node."""
     found: list[onnx.GraphProto] = []
-    for attribute in proto.attribute:
+    for attribute in proto.attribute[:]:
         if attribute.type in (_UNSTATED, _GRAPH, _GRAPHS):
             found += attribute.graphs
             if attribute.HasField("g"):

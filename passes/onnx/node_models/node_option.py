@@ -102,7 +102,7 @@ def all_of(node: Node) -> tuple[Any, ...]:
         tensor = constants.get(name)
         if tensor is None:
             continue
-        if tensor.data_type in _NEVER_LOOKED_AT or prod(tensor.dims) > SMALL:
+        if tensor.data_type in _NEVER_LOOKED_AT or prod(tensor.dims[:]) > SMALL:
             parts.append(b"")
         elif tensor.HasField("raw_data") and name not in graph.folded:
             parts.append(tensor.raw_data)
@@ -111,7 +111,7 @@ def all_of(node: Node) -> tuple[Any, ...]:
             parts.append(b"" if array is None else array.tobytes())
     parts += [shape_of(name) if name else "" for name in node.outputs]
     if node.proto.attribute:
-        parts += [attribute.SerializeToString() for attribute in node.proto.attribute]
+        parts += [attribute.SerializeToString() for attribute in node.proto.attribute[:]]
     return tuple(parts)
 
 

@@ -26,7 +26,7 @@ _PER_DIM = ("dilations", "kernel_shape", "output_shape", "output_padding", "stri
 
 def fit_lists(node: Node, space: int) -> bool:
     """Whether the lists of a node with windows have an entry per spatial dim, of which there are so many."""
-    counts = [len(each.ints) for each in node.proto.attribute if each.name in _PER_DIM]
+    counts = [len(each.ints) for each in node.proto.attribute[:] if each.name in _PER_DIM]
     return all(count in (0, space) for count in counts)
 
 
