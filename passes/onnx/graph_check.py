@@ -68,12 +68,18 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
     for number, value in enumerate(graph.input):
         define(value.name, "input", number)
     constants = [*(t.name for t in graph.initializer), *(t.values.name for t in graph.sparse_initializer)]
-    seen: set[str] = set()
-    for number, name in enumerate(constants):
-        # Of an input that may be left out, it says the default.
-        if name not in listed or name in seen:
-            define(name, "initializer", number)
-        seen.add(name)
+    seen = set(constants)
+    if len(seen) == len(constants) and listed.isdisjoint(seen) and bytes not in map(type, seen):
+        # Nearly always it is so, and constants are many.
+        own.update({name: ("initializer", number) for number, name in enumerate(constants)})
+        known.update(seen)
+    else:
+        seen.clear()
+        for number, name in enumerate(constants):
+            # Of an input that may be left out, it says the default.
+            if name not in listed or name in seen:
+                define(name, "initializer", number)
+            seen.add(name)
     for number, node in enumerate(graph.node):
         attributes = node.attribute
         inners = graphs_of(node) if attributes else []

@@ -21,7 +21,10 @@ def merge_view_chains(graph: Graph) -> None:
     """Replaces the chains of `graph`, where all shapes in them are known."""
     views = [node for node in graph.nodes if node.op_type in VIEWS and not node.domain]
     made = {node.outputs[0] for node in views}
-    if all(node.inputs[0] not in made for node in views):
+    taken = {node.inputs[0] for node in views}
+    cuts = [node for node in views if node.op_type != "Transpose"]
+    # Between two Transposes, the first that is none takes the result of one, and another view takes its own.
+    if all(node.inputs[0] not in made or node.outputs[0] not in taken for node in cuts):
         return
     uses = Counter([name for node in graph.nodes for name in node.inputs])
     uses.update([name for node in graph.nodes if node.captures for name in node.captures])
