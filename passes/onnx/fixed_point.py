@@ -58,10 +58,9 @@ def is_fixed_point(plan: Plan, rewriter: GraphRewriter, cost: int, now: Reachabl
     """
     if not _is_whole(plan, now.values.graph):
         return False
-    if _Embedding(plan, rewriter, now, exact=True).holds():
-        return True
     rest = plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost)
-    return rest < _divisor(plan) and _Embedding(plan, rewriter, now, exact=False).holds()
+    # An exact embedding is one with units anywhere, too: where that is enough, it is the one to look for.
+    return Embedding(plan, rewriter, now, exact=rest >= _divisor(plan)).holds()
 
 
 def _is_whole(plan: Plan, graph: Graph) -> bool:
@@ -135,7 +134,7 @@ def _largest_moves(plan: Plan) -> int:
     return SMALL_NODE * most
 
 
-class _Embedding:
+class Embedding:
     """The choices of a graph as choices of the graph that it was written for: exact ones, or with dims of one element
     anywhere."""
 

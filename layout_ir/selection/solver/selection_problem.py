@@ -153,7 +153,9 @@ def evaluate(problem: Problem, choices: Sequence[int]) -> int:
     """What a choice costs: the definition that every solver is held against."""
     total = sum(op.weight * op.choices[choice].cost for op, choice in zip(problem.ops, choices, strict=True))
     for value, (produced, needed) in zip(problem.values, demands(problem, choices), strict=True):
-        total += value.weight * tree_cost(value.reorder, produced, needed)
+        # Mostly, there is nothing to reorder, and the trees of a matrix take a look at all of it.
+        if len(needed) > 1 or (needed and produced not in needed):
+            total += value.weight * tree_cost(value.reorder, produced, needed)
     return min(total, FORBIDDEN)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import layout_ir as li
 from layout_ir.passes.onnx import fixed_point, optimize_model
-from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
+from layout_ir.passes.onnx.fixed_point import Embedding, is_fixed_point, orders_before
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
@@ -121,6 +121,22 @@ def test_what_is_settled_has_no_choice_for_less(
         model = random_model(random, 8)[0]
         li.optimize_onnx(model if known else _with_named_extents(model, random), target)
     assert True in settled
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_exact_embedding_is_one_with_units_anywhere(monkeypatch: pytest.MonkeyPatch, target: str):
+    exact: list[bool] = []
+
+    def asked(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
+        exact.append(Embedding(plan, rewriter, now, exact=True).holds())
+        assert not exact[-1] or Embedding(plan, rewriter, now, exact=False).holds()
+        return is_fixed_point(plan, rewriter, cost, now)
+
+    monkeypatch.setattr(optimize_model, "is_fixed_point", asked)
+    random = Random(f"{target} exact")
+    for _ in range(_RANDOM):
+        li.optimize_onnx(random_model(random, 8)[0], target)
+    assert True in exact
 
 
 @pytest.mark.parametrize("target", TARGETS)
