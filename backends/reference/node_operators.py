@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -46,6 +47,26 @@ def _stacked(rows: Sequence[Array], type: RowType) -> Array:
     return np.array(rows) if rows else np.zeros((0, *type[1]), type[0])
 
 
+def _softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def _log_softmax(x: Array) -> Array:
+    lowered = x - x.max(axis=-1, keepdims=True)
+    return lowered - np.log(np.exp(lowered).sum(axis=-1, keepdims=True))
+
+
+def _hardmax(x: Array) -> Array:
+    found = np.zeros_like(x)
+    np.put_along_axis(found, np.expand_dims(np.argmax(x, axis=-1), -1), 1, axis=-1)
+    return found
+
+
+_OF_ROWS = {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}
+"""What the operator of a name computes of each row."""
+
+
 def own_operators() -> list[Any]:
     """A class of the onnx package, which is imported here, for each such operator in all its versions."""
     from onnx.reference.op_run import OpRun
@@ -76,6 +97,14 @@ def own_operators() -> list[Any]:
                 kernel, tuple(strides or ones), tuple(pads or (0, 0) * len(kernel)), tuple(dilations or ones)
             )
             return (col2im(columns, tuple(map(int, extents)), window),)
+
+    class Gather(OpRun):
+        """By indices that lie anywhere, also by none: 1.22 of the package fails, or gives another shape."""
+
+        op_domain = ""
+
+        def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
+            return (np.take(data, indices, axis=axis),)
 
     class GatherElements(OpRun):
         """Along dims of any extent (up to 1.23 of the package no more than 64), of indices that are fewer elsewhere."""
@@ -340,9 +369,28 @@ def own_operators() -> list[Any]:
             results = recurrent(type(self).__name__, Operands(x, w, r, b, lengths, h, c, p), options)
             return results[: len(self.onnx_node.output)]
 
+    class RowsRun(OpRun):
+        """Of rows along a dim; before opset 13 of those from a dim on, which the package does not know."""
+
+        op_domain = ""
+
+        def _run(self, x: Array, **attributes: Any) -> tuple[Array]:
+            node: Any = self
+            function = _OF_ROWS[type(self).__name__]
+            given = [each.i for each in node.onnx_node.attribute if each.name == "axis"]
+            if node.run_params["opsets"].get("", 13) >= 13:
+                axis = given[0] if given else -1
+                return (np.moveaxis(function(np.moveaxis(x, axis, -1)), -1, axis),)
+            axis = given[0] if given else 1
+            first = axis % max(x.ndim, 1)
+            rows = x.reshape(*x.shape[:first], prod(x.shape[first:]))
+            return (function(rows).reshape(x.shape),)
+
+    operators_of_rows = [type(name, (RowsRun,), {}) for name in _OF_ROWS]
     recurrent_operators = [type(name, (RecurrentRun,), {}) for name in ("GRU", "LSTM", "RNN")]
     return [
         Col2Im,
+        Gather,
         GatherElements,
         GatherND,
         GridSample,
@@ -356,6 +404,7 @@ def own_operators() -> list[Any]:
         STFT,
         SVMClassifier,
         TopK,
+        *operators_of_rows,
         *recurrent_operators,
         *runtime_operators(own_operators),
     ]

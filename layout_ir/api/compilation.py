@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ from layout_ir.api.measure_settings import Measure
 from layout_ir.api.measured_selection import optimize
 from layout_ir.api.network_tuning import call_of, fastest, signature
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
+from layout_ir.api.sectioned_program import SectionedProgram, cut
 from layout_ir.api.staged_program import StagedProgram
 from layout_ir.backends.onednn.control_flow import control_flow
 from layout_ir.backends.onednn.execution_plan import plan_execution
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
     from layout_ir.frontends.onnx.model import Source
     from layout_ir.passes.selection.options.conv_kernels import Target
+
+
+_REMEMBERED = 16
+"""How many shapes that a model was compiled for are compared with one that comes."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,48 @@ class Compilation:
                 compile_part = partial(self.runnable, entry="main")
                 return StagedProgram(model, shapes, compile_part, self.threads, checked=self.checked)
             return self.program(module, "main")
+
+
+class OpenModel:
+    """A model with open sizes, a program for each shape of its inputs that comes.
+
+    The first shapes are compiled for, the whole model for each. Where some inputs keep their shapes and others do not,
+    the model is cut into sections that later shapes share (`sectioned_program`), if that leaves much to share.
+    """
+
+    def __init__(self, compilation: Compilation, model: Source) -> None:
+        self._compilation = compilation
+        self._model = model
+        self._whole: deque[Mapping[str, Sequence[int]]] = deque(maxlen=_REMEMBERED)
+        """Shapes that the whole model was compiled for."""
+        self._sectioned: SectionedProgram | None = None
+        self._tried: set[frozenset[str]] = set()
+        """Inputs that differed where it was asked whether to cut the model."""
+
+    def program(self, shapes: Mapping[str, Sequence[int]], *, whole: bool) -> AnyProgram:
+        """A program for these shapes; with `whole`, one that is for no others."""
+        if not whole and not self._compilation.tune and self._compilation.measure == "off":
+            if self._sectioned is None:
+                self._sectioned = self._cut(shapes)
+            if self._sectioned is not None:
+                return self._sectioned
+        self._whole.append(shapes)
+        return self._compilation.imported(self._model, shapes)
+
+    def _cut(self, shapes: Mapping[str, Sequence[int]]) -> SectionedProgram | None:
+        """The model in sections, if there is much that these shapes and some before have in common."""
+        for before in reversed(self._whole):
+            changed = frozenset(name for name in shapes if shapes[name] != before[name])
+            if len(changed) == len(shapes) or changed in self._tried:
+                continue
+            with gc_paused(), loading:
+                found = cut(self._model, before, shapes)
+            self._tried.add(changed)
+            if found is not None:
+                compilation = self._compilation
+                compile_part = partial(compilation.runnable, entry="main")
+                return SectionedProgram(found, compile_part, compilation.threads, checked=compilation.checked)
+        return None
 
 
 def inputs_of(model: Source) -> tuple[bool, dict[str, StatedShape]]:

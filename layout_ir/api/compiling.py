@@ -80,7 +80,7 @@ def compile(
     with loading:
         from xdsl.dialects.builtin import ModuleOp
 
-        from layout_ir.api.compilation import Compilation, inputs_of
+        from layout_ir.api.compilation import Compilation, OpenModel, inputs_of
         from layout_ir.gc_pause import gc_paused
 
     check_measure(measure, measure_seconds, threads)
@@ -91,21 +91,23 @@ def compile(
         with gc_paused():
             return Executable(compilation.program(model.clone(), entry))
 
-    def compiled(shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
-        program = compilation.imported(model, shapes)
+    def written(program: AnyProgram, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
         if cache is not None and isinstance(program, Program):
             cache.write(program.runnable, shapes)
         return program
 
-    def kept(shapes: Mapping[str, Sequence[int]]) -> AnyProgram:
-        plan = None if cache is None else cache.read(shapes)
-        return compiled(shapes) if plan is None else Program(plan, checked=checked)
+    is_open, inputs = (False, {}) if shapes is not None else inputs_of(model)
+    if not is_open:
+        return Executable(written(compilation.imported(model, shapes), shapes))
+    open_model = OpenModel(compilation, model)
 
-    if shapes is None:
-        is_open, inputs = inputs_of(model)
-        if is_open:
-            return Executable(kept, inputs, threads)
-    return Executable(compiled(shapes))
+    def kept(shapes: Mapping[str, Sequence[int]], whole: bool) -> AnyProgram:
+        plan = None if cache is None else cache.read(shapes)
+        if plan is not None:
+            return Program(plan, checked=checked)
+        return written(open_model.program(shapes, whole=whole), shapes)
+
+    return Executable(kept, inputs, threads)
 
 
 def _is_source(model: ModuleOp | Source) -> TypeGuard[Source]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
 from typing import Any, cast
@@ -19,6 +20,7 @@ from typing import Any, cast
 import numpy as np
 
 from layout_ir.api.call_inputs import Inputs, in_order, stored
+from layout_ir.api.sectioned_program import SectionedProgram
 from layout_ir.api.staged_program import StagedProgram
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
@@ -39,6 +41,10 @@ from layout_ir.forking import fork_safe, loading
 
 _KEPT = 16
 """For how many shapes of its inputs a model with open sizes stays compiled."""
+
+_OFTEN = 100
+"""Calls with the same shapes from which on a model in sections is compiled for them as a whole. What sections take
+longer, some milliseconds per call, is then about what compiling takes."""
 
 _AS_IN_NUMPY = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64")
 """Element types that arrays hold as tensors do."""
@@ -148,7 +154,21 @@ class Program:
         ]
 
 
-AnyProgram = Program | StagedProgram
+ProgramInParts = StagedProgram | SectionedProgram
+AnyProgram = Program | ProgramInParts
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A program for some shapes, and how many calls it had."""
+
+    program: AnyProgram
+    calls: int = 0
+
+    @property
+    def is_worth_compiling(self) -> bool:
+        """Whether these shapes come so often that a program for them alone is to take the place of one for many."""
+        return self.calls >= _OFTEN and isinstance(self.program, SectionedProgram)
 
 
 @public_methods
@@ -160,15 +180,16 @@ class Executable:
 
     def __init__(
         self,
-        program: AnyProgram | Callable[[Mapping[str, Sequence[int]]], AnyProgram],
+        program: AnyProgram | Callable[[Mapping[str, Sequence[int]], bool], AnyProgram],
         inputs: Mapping[str, StatedShape] | None = None,
         threads: int = 1,
     ) -> None:
-        """`program`, or what compiles one for the shapes of `inputs` of these names, on so many threads."""
-        is_program = isinstance(program, Program | StagedProgram)
+        """`program`, or what gives one for the shapes of `inputs` of these names, on so many threads: for these alone
+        where it is told True."""
+        is_program = isinstance(program, AnyProgram)
         self._static = program if is_program else None
         self._compiled_for = None if is_program else program
-        self._programs: OrderedDict[Shapes, AnyProgram] = OrderedDict()
+        self._programs: OrderedDict[Shapes, _Kept] = OrderedDict()
         self._lock = RLock()
         fork_safe(self._lock)
         self._threads = threads if self._static is None else self._static.threads
@@ -193,7 +214,7 @@ class Executable:
     def profile(self, inputs: Inputs = (), *, calls: int = 1) -> list[StepTime]:
         """Calls that are timed step by step: what each step computed, in which layouts, how many bytes it touched, and
         how long it took in the call in which it was shortest, since other work of the machine only adds."""
-        program = self._single(self._program(inputs))
+        program = self._single(self._program(inputs, whole=True))
         tensors = program.tensors(inputs)
         found: list[list[StepTime]] = []
         for _ in range(max(calls, 1)):
@@ -217,7 +238,7 @@ class Executable:
 
         Raises LayoutError before the first call of a model with open sizes.
         """
-        return isinstance(self._latest(), StagedProgram)
+        return isinstance(self._latest(), ProgramInParts)
 
     @property
     def output_names(self) -> list[str]:
@@ -249,7 +270,7 @@ class Executable:
         Raises LayoutError before the first call of a model with open sizes.
         """
         program = self._latest()
-        if isinstance(program, StagedProgram):
+        if isinstance(program, ProgramInParts):
             said = [_described(part.plan, self.threads) for part in program.parts()]
             nodes = ", ".join(f"{count} {name}" for name, count in program.evaluated().items())
             return "\n".join(
@@ -271,6 +292,10 @@ class Executable:
                 "shapes of the model depend on numbers, so that it is compiled in parts while it runs: it has no one "
                 "plan that could be looked at or saved"
             )
+        if isinstance(program, SectionedProgram):
+            raise LayoutError(
+                "the model runs in sections that many shapes share: it has no one plan that could be looked at"
+            )
         return program
 
     def _latest(self) -> AnyProgram:
@@ -279,25 +304,41 @@ class Executable:
         with self._lock:
             if not self._programs:
                 raise LayoutError("the model has open sizes: it is compiled at its first call")
-            return next(reversed(self._programs.values()))
+            return next(reversed(self._programs.values())).program
 
-    def _program(self, inputs: Inputs) -> AnyProgram:
+    def _program(self, inputs: Inputs, *, whole: bool = False) -> AnyProgram:
+        """The program for inputs; with `whole`, one that is for their shapes alone."""
         if self._static is not None:
             return self._static
-        assert self._compiled_for is not None
         shapes = self._shapes(inputs)
         with self._lock:
-            found = self._programs.get(shapes)
-            if found is not None:
-                self._programs.move_to_end(shapes)
-                return found
-        with loading, self._lock:  # what compiles imports: a process that forks takes the two in this order
-            found = self._programs.get(shapes)
-            if found is None:
-                found = self._programs[shapes] = self._compiled_for(dict(shapes))
-                if len(self._programs) > _KEPT:
-                    self._programs.popitem(last=False)
+            found = self._found(shapes, whole=whole)
+        if found is not None:
             return found
+        with loading, self._lock:  # what compiles imports: a process that forks takes the two in this order
+            found = self._found(shapes, whole=whole)
+            if found is None:
+                found = self._made(shapes, whole=whole)
+            return found
+
+    def _found(self, shapes: Shapes, *, whole: bool) -> AnyProgram | None:
+        """The program that is kept for these shapes; None where there is none, or a better one is to be made."""
+        kept = self._programs.get(shapes)
+        if kept is None or kept.is_worth_compiling or (whole and isinstance(kept.program, SectionedProgram)):
+            return None
+        self._programs.move_to_end(shapes)
+        kept.calls += 1
+        return kept.program
+
+    def _made(self, shapes: Shapes, *, whole: bool) -> AnyProgram:
+        """A program that is kept for these shapes from now on."""
+        assert self._compiled_for is not None
+        program = self._compiled_for(dict(shapes), whole or shapes in self._programs)
+        self._programs[shapes] = _Kept(program, 1)
+        self._programs.move_to_end(shapes)
+        if len(self._programs) > _KEPT:
+            self._programs.popitem(last=False)
+        return program
 
     def _shapes(self, inputs: Inputs) -> Shapes:
         names = self.input_names

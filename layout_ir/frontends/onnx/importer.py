@@ -101,6 +101,15 @@ def import_prefix(
     return _Import(model, {}, keep_quantized=True, converts=True).prefix(shapes, unknown)
 
 
+def import_values(model: Model, *, shapes: Mapping[str, Sequence[int]]) -> Mapping[str, Value]:
+    """The values of a loaded model that is to run (`to_run`), by name, for these shapes of its inputs: their types, and
+    what is known of them without data.
+
+    Raises OnnxImportError where a node cannot be imported.
+    """
+    return _Import(model, {}, keep_quantized=True, converts=True).all_values(shapes)
+
+
 class _Import:
     def __init__(
         self, model: Model, weights: Mapping[str, NDArray[Any]], keep_quantized: bool, converts: bool
@@ -119,6 +128,16 @@ class _Import:
 
     def run(self, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
         inputs = self._inputs(shapes)
+        self._all_nodes()
+        return self._function(inputs, [value.name for value in self.graph.output])
+
+    def all_values(self, shapes: Mapping[str, Sequence[int]]) -> Mapping[str, Value]:
+        self._inputs(shapes)
+        self._all_nodes()
+        return self.values
+
+    def _all_nodes(self) -> None:
+        """Translates the nodes. Raises OnnxImportError, which says all that cannot be imported."""
         live, self.uses = self._liveness()
         obstacles, _ = self._nodes(live)
         if obstacles:
@@ -126,7 +145,6 @@ class _Import:
             if all(is_unknown_type(each) for _, each in obstacles) and len(obstacles) > 1:
                 raise error from obstacles[0][1]
             raise error
-        return self._function(inputs, [value.name for value in self.graph.output])
 
     def prefix(self, shapes: Mapping[str, Sequence[int]], unknown: Collection[str]) -> Prefix:
         inputs = self._inputs(shapes)

@@ -200,3 +200,28 @@ def test_negative_probabilities_of_three_classes():
         li.LayoutError, match=r"fails on SVMClassifier .*: probabilities of more than two classes"
     ):
         _support_vectors(3)({"x": np.ones((1, 2), np.float32)})
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_are_gathered_by_indices_that_lie_anywhere_and_by_none(axis: int):
+    helper = onnx.helper
+    gather = NodeEvaluation([helper.make_node("Gather", ["x", "i"], ["y"], axis=axis)], {"": 18})
+    x = np.arange(12.0).reshape(3, 4)
+    for indices in (np.array([[0, 1], [2, -1]]).T, np.zeros((0, 2), np.int64), np.array(1)):
+        [found] = gather({"x": x, "i": indices})
+        np.testing.assert_array_equal(found, np.take(x, indices, axis))
+
+
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("opset", [11, 13])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_rows_go_from_their_axis_on_before_opset_13(operator: str, opset: int, axis: int | None):
+    helper = onnx.helper
+    node = helper.make_node(operator, ["x"], ["y"], **({} if axis is None else {"axis": axis}))
+    x = np.random.default_rng(0).integers(-2, 3, (2, 3, 4)).astype(np.float32)
+    [found] = NodeEvaluation([node], {"": opset})({"x": x})
+    values = (helper.make_tensor_value_info(name, 1, (2, 3, 4)) for name in "xy")
+    graph = helper.make_graph([node], "node", [next(values)], [next(values)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(found, session.run(None, {"x": x})[0], rtol=0, atol=1e-6)
