@@ -222,6 +222,8 @@ class _Conversion:
         if not results or len(results) != len(op.results) or all(_is_plain(tensor) for tensor in known):
             return False
         values = {x: self._read(op, number) for number, x in enumerate(op.operands) if x in self.values}
+        inner = [x for each in op.walk() if each is not op for x in each.operands if x in self.values]
+        values = {x: self.values[x] for x in inner} | values
         made = rewrite_structured(self._builder(op), op, values, results)
         if made is None:
             return False

@@ -7,19 +7,23 @@ derives both from what the ops say of themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
+    from layout_ir.algebra.layout import Layout
     from layout_ir.interfaces import PadBehaviour
     from layout_ir.passes.selection.options.conv_kernels import Model
 
+PadsLeft = Callable[["Sequence[Layout]", "Sequence[float | None]"], "float | None"]
+"""(layouts of the results, what the pads of each operand hold) -> what those of the results hold, None if unknown."""
+
 
 class DialectExtension(Protocol):
-    """Two functions; a module that has them is an extension."""
+    """Four functions; a module that has them is an extension."""
 
     def model_of(self, op: Operation) -> Model | None:
         """The model of `op`; None where it is only known by its types."""
@@ -27,6 +31,15 @@ class DialectExtension(Protocol):
 
     def behaviour_of(self, op: Operation) -> PadBehaviour | None:
         """What `op` does with pads; None where nothing is known of it."""
+        ...
+
+    def pads_left_of(self, op: Operation) -> PadsLeft | None:
+        """What `behaviour_of` says that `op` leaves, as a function that needs no types; None where it is no such."""
+        ...
+
+    def class_key_of(self, op: Operation) -> Hashable | None:
+        """What the answers about `op` follow from beside its Python class, its attributes and the types of its
+        tensors; equal for ops that are alike. None where they may follow from the ops around it as well."""
         ...
 
 

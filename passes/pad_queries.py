@@ -13,12 +13,13 @@ from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
+from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_number
 from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects.layout import has_layout, layout_of
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
 from layout_ir.interfaces import PAD_BEHAVIOURS, LayoutOp, PadBehaviour, PadRead
-from layout_ir.passes.dialect_extensions import extension_of
+from layout_ir.passes.dialect_extensions import PadsLeft, extension_of
 
 
 def pad_behaviour(op: Operation) -> PadBehaviour | None:
@@ -117,9 +118,17 @@ def needed_pad(op: Operation, index: int) -> float | None:
 
     Raises PassError where it needs two numbers, for a type promises one.
     """
-    operand = op.operands[index]
     reads = pad_reads(op, index)
-    padded = layout_of(operand.type).padded_dims() if reads else ()
+    return _needed(op, index, reads, layout_of(op.operands[index].type)) if reads else None
+
+
+def needed_in(op: Operation, index: int, layout: Layout) -> float | None:
+    """`needed_pad` where the operand lies in `layout`, whatever its type says."""
+    return _needed(op, index, pad_reads(op, index), layout) if layout.is_padded else None
+
+
+def _needed(op: Operation, index: int, reads: Sequence[PadRead], layout: Layout) -> float | None:
+    padded = layout.padded_dims()
     needs = [read for read in reads if read.dim in padded]
     if len({read.neutral for read in needs}) > 1:
         said = " and ".join(f"{read.neutral:g} in those of dim {read.dim}" for read in needs)
@@ -127,3 +136,9 @@ def needed_pad(op: Operation, index: int) -> float | None:
             f"{name_of_op(op)} needs {said} of operand {index}: one tensor's pads hold one number", op
         )
     return needs[0].neutral if needs else None
+
+
+def pads_left(op: Operation) -> PadsLeft | None:
+    """What `op` leaves in pads, as a function that needs no types; None where only `provided_pad` says it."""
+    extension = None if PAD_BEHAVIOURS.find(op) is not None else extension_of(op)
+    return None if extension is None else extension.pads_left_of(op)

@@ -271,8 +271,11 @@ _TENSOR_OPS: dict[type[Operation], Run] = {
 }
 
 
-def run(op: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
-    """The results of an op of another dialect. Raises LayoutError where it has no meaning here."""
+def run(op: Operation, operands: Sequence[Any], outside: Callable[[SSAValue], Any]) -> tuple[Any, ...]:
+    """The results of an op of another dialect; `outside` gives the values that its regions take from around it.
+
+    Raises LayoutError where it has no meaning here.
+    """
     with np.errstate(all="ignore"):
         if type(op) in _TENSOR_OPS:
             return (_TENSOR_OPS[type(op)](op, operands),)
@@ -280,7 +283,7 @@ def run(op: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
             s = loops_of(op)
             if s is None:
                 raise LayoutError("has no reference semantics")
-            return structured_evaluation.run(s, operands)
+            return structured_evaluation.run(s, operands, outside)
         value = apply(op, [_scalar(o, v) for o, v in zip(operands, op.operands, strict=True)])
         # xDSL's own functions compute with Python's whole numbers.
         return (value if value.dtype.kind == "f" else value.item(),)
@@ -318,7 +321,7 @@ def _method(op_type: type[Operation]) -> Any:
     def method(
         self: ForeignFunctions, interpreter: Interpreter, op: Operation, args: PythonValues
     ) -> PythonValues:
-        return run(op, args)
+        return run(op, args, lambda value: interpreter.get_values((value,))[0])
 
     return impl(op_type)(method)
 

@@ -7,7 +7,8 @@ has none, the latter reads as poison there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -21,12 +22,15 @@ from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.elements.numpy_types import Array, computed, narrow, poison, stored_number, widen
 from layout_ir.errors import LayoutError
-from layout_ir.foreign.scalar import Trap, scalar_of
+from layout_ir.foreign.scalar import Trap, evaluate, scalar_of
 from layout_ir.foreign.structured import Structured, element, initial_value, is_window, loop_of
 
 
-def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:
-    """The results of `s.op` on tensors and scalars. Raises LayoutError where the body would end the program."""
+def run(s: Structured, operands: Sequence[Any], outside: Callable[[SSAValue], Any]) -> tuple[Tensor, ...]:
+    """The results of `s.op` on tensors and scalars; `outside` gives the values that its body takes from around the op.
+
+    Raises LayoutError where the body would end the program.
+    """
     results = [layout_at_run_time(value.type) for value in s.op.results]
     loops = _extents(s, [o.layout for o in operands if isinstance(o, Tensor)] + results)
     parallel = [loop for loop in sorted(loops) if loop not in s.reductions]
@@ -38,6 +42,11 @@ def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:
     grid = tuple(loops[loop] for loop in parallel)
     boxes = [_box(s, k, operand, loops) for k, operand in enumerate(operands)]
     state = [_start(s, k, boxes, index, grid) for k in range(len(results))]
+
+    @cache
+    def outer(value: SSAValue) -> Any:
+        return _outer(value, outside(value))
+
     for step in product(*(range(loops[loop]) for loop in reduced)):
         for loop, position in zip(reduced, step, strict=True):
             index[loop] = position
@@ -48,7 +57,10 @@ def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:
         if reduced and s.init[0] is None:
             arguments.append(state[0])
         try:
-            state = s.body(arguments, index)
+            if s.block is None:
+                state = s.body(arguments, index)
+            else:
+                state = evaluate(s.block, arguments, index=index, outer=outer)
         except Trap as error:
             raise LayoutError(f"ends the program: {error}") from error
     return tuple(
@@ -84,6 +96,11 @@ def _box(s: Structured, k: int, operand: Any, loops: dict[int, int]) -> Any:
             widths = [(0, missing) if d == dim else (0, 0) for d in range(box.ndim)]
             box = np.pad(box, widths, constant_values=poison(operand.dtype))
     return widen(box, operand.dtype)
+
+
+def _outer(value: SSAValue, given: Any) -> Any:
+    """A value from outside of the body, in the type it is computed in: a tensor by logical index, or a number."""
+    return widen(given.logical(), given.dtype) if isinstance(given, Tensor) else scalar_of(given, value.type)
 
 
 def _read(box: Any, exprs: Sequence[AffineExpr], index: Sequence[Any]) -> Any:

@@ -189,6 +189,8 @@ _SHIFTS = (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
 
 def _is_certain(function: type[Operation], type: Attribute, args: Sequence[Value], value: Value) -> bool:
     """Whether `value`, computed from `args`, is the same on every machine and with every library."""
+    if function is math.FPowIOp:
+        return float(value) in _LIMITS and float(args[0]) in _LIMITS
     if function in FUNCTIONS and _is_float(value) and function not in _EXACT:
         return float(value) in _LIMITS and all(float(arg) in _LIMITS for arg in args)
     if function is arith.FPToSIOp:

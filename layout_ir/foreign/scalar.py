@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.linalg.ops import IndexOp
+from xdsl.dialects.tensor import ExtractOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import element_type_of
@@ -298,9 +299,21 @@ def evaluate(
         if isinstance(op, IndexOp):
             k = op.dim.value.data
             values[op.results[0]] = index[k] if k < len(index) else None
+        elif isinstance(op, ExtractOp):
+            values[op.results[0]] = _extracted(*operands)
         else:
             values[op.results[0]] = apply(op, operands)
     return []
+
+
+def _extracted(source: Value, *place: Value) -> Value:
+    """The elements of a tensor from outside at places that are known. Raises Trap where these may be others."""
+    if source is None or any(index is None for index in place):
+        raise Trap("tensor.extract at a place that is not known")
+    for dim, (index, extent) in enumerate(zip(place, np.shape(source), strict=True)):
+        if np.any((np.asarray(index) < 0) | (np.asarray(index) >= extent)):
+            raise Trap(f"tensor.extract outside of dim {dim}, whose extent is {extent}")
+    return np.asarray(source)[place]
 
 
 def apply(op: Operation, args: Sequence[Value]) -> Value:
@@ -382,6 +395,8 @@ def _function(op: Operation) -> Callable[..., Any]:
         return _as_unsigned
     if isinstance(op, arith.FPToSIOp):
         return np.trunc
+    if isinstance(op, math.FPowIOp):
+        return _integer_power
     if isinstance(op, CASTS):
         return np.asarray  # `apply` converts
     if isinstance(op, arith.CmpiOp):
@@ -392,6 +407,11 @@ def _function(op: Operation) -> Callable[..., Any]:
     if type(op) not in FUNCTIONS:
         raise Trap(f"{op.name} is not known here")
     return FUNCTIONS[type(op)]
+
+
+def _integer_power(base: Any, exponent: Any) -> Any:
+    """In the type of the base: of a whole exponent NumPy would make double precision."""
+    return np.power(base, np.asarray(exponent).astype(np.asarray(base).dtype))
 
 
 def _as_unsigned(x: Any) -> Any:

@@ -64,8 +64,13 @@ class Structured:
     function: type[Operation] | None = None
     """The scalar op that the body consists of; None where there is a block, or for a copy."""
     extents: dict[int, int] = field(default_factory=dict[int, int])
+    tensors: list[tuple[tuple[AffineExpr, ...], SSAValue]] = field(init=False)
+    """Tensor operands, then results, each with its map."""
 
     def __post_init__(self) -> None:
+        operands = zip(self.maps, self.op.operands, strict=True)
+        tensors = [(m, v) for m, v in operands if is_tensor(v.type)] + self.results()
+        object.__setattr__(self, "tensors", tensors)
         for exprs, value in (*zip(self.maps, self.op.operands, strict=True), *self.results()):
             for expr, extent in zip(exprs, shape(value), strict=True):
                 if isinstance(expr, AffineDimExpr):
@@ -74,12 +79,6 @@ class Structured:
     def results(self) -> list[tuple[tuple[AffineExpr, ...], SSAValue]]:
         """The results, each with its map."""
         return list(zip(self.result_maps, self.op.results, strict=True))
-
-    @property
-    def tensors(self) -> list[tuple[tuple[AffineExpr, ...], SSAValue]]:
-        """Tensor operands, then results, each with its map."""
-        operands = zip(self.maps, self.op.operands, strict=True)
-        return [(m, v) for m, v in operands if is_tensor(v.type)] + self.results()
 
 
 def shape(value: SSAValue) -> tuple[int, ...]:

@@ -13,21 +13,26 @@ Elementwise ops of arith and math whose tensors have one structure stay as they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from math import isinf
+from typing import Any, cast
 
 from xdsl.dialects import arith, tensor, tosa
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    AnyFloat,
     DenseIntOrFPElementsAttr,
+    FloatAttr,
     IndexType,
     IntegerAttr,
+    IntegerType,
+    Signedness,
     TensorType,
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp, YieldOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from layout_ir.algebra.pads import pad_number
@@ -40,10 +45,10 @@ from layout_ir.dialects.upstream import PackOp, RelayoutOp
 from layout_ir.elements.splats import is_splat
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.scalar import constant_value
-from layout_ir.foreign.structured import ELEMENTWISE, Structured, loop_of, structured
+from layout_ir.foreign.structured import ELEMENTWISE, Structured, element, initial_value, loop_of, structured
 from layout_ir.passes.physical.generic_ops import common_digits
-from layout_ir.passes.physical.op_rewrites import concatenated
 from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue, unknown_pads
+from layout_ir.passes.physical.tensor_rewrites import rewrite_move
 
 Key = tuple[int, int]
 """A loop of the op, and the unit of one of its digits."""
@@ -53,6 +58,8 @@ def rewrite_structured(
     build: PhysicalBuilder, op: Operation, values: Mapping[SSAValue, PhysicalValue], results: Sequence[PhysicalTensor]
 ) -> list[PhysicalValue] | None:  # fmt: skip
     """What stands for the results of `op`, whose physical tensors are to be `results`; None for an op of another kind.
+
+    `values` has what stands for the tensors that it takes, and for those that its body takes from around it.
 
     Raises LayoutError where the op cannot be written on the physical dims of its tensors.
     """
@@ -65,10 +72,9 @@ def rewrite_structured(
         return [_constant(build, op, op.values, results[0])]
     if isinstance(op, RelayoutOp):
         return [_relayout(build, op, values[op.source], results[0])]
-    if isinstance(op, tensor.ConcatOp):
-        parts = [values[x] for x in op.inputs]
-        made = concatenated(build, op.dim.value.data, parts, results[0])
-        return [build.kept(made, results[0])]
+    moved = rewrite_move(build, op, values, results[0])
+    if moved is not None:
+        return [moved]
     if isinstance(op, FillOp):
         return [_fill(build, op, values[op.outputs[0]], results[0])]
     loops = structured(op)
@@ -81,9 +87,7 @@ def rewrite_structured(
         (x,) = operands
         assert isinstance(x, PhysicalValue)
         return [_permuted(build, loops, x, results[0])]
-    if loops.block is None:
-        raise LayoutError("it has no body to be written on blocks")
-    return _generic(build, loops, operands, results)
+    return _generic(build, loops, operands, results, values)
 
 
 def _constant(
@@ -187,18 +191,19 @@ def _unpacked(op: RelayoutOp, packed: PhysicalTensor) -> PhysicalTensor:
 
 def _generic(
     build: PhysicalBuilder, loops: Structured, operands: Sequence[PhysicalValue | SSAValue],
-    results: Sequence[PhysicalTensor],
+    results: Sequence[PhysicalTensor], values: Mapping[SSAValue, PhysicalValue],
 ) -> list[PhysicalValue]:  # fmt: skip
     """The op as `linalg.generic` on the digits that its tensors have in common."""
-    inits = [operands[k] for k in loops.init if k is not None]
-    inputs = [x for k, x in enumerate(operands) if k not in loops.init]
-    input_maps = [m for k, m in enumerate(loops.maps) if k not in loops.init]
-    assert len(inits) == len(results)
-    targets = [
-        PhysicalValue(build.reorder(x, unknown_pads(tensor)).value, tensor)
-        for x, tensor in zip(inits, results, strict=True)
-        if isinstance(x, PhysicalValue)
-    ]
+    read = [k for k in range(len(operands)) if k not in loops.init and _is_read(loops, k)]
+    inputs = [operands[k] for k in read]
+    input_maps = [loops.maps[k] for k in read]
+    targets: list[PhysicalValue] = []
+    for k, place in zip(loops.init, results, strict=True):
+        x = None if k is None else operands[k]
+        if isinstance(x, PhysicalValue):
+            targets.append(PhysicalValue(build.reorder(x, unknown_pads(place)).value, place))
+        else:
+            targets.append(_started(build, loops, place))
     sources = [*inputs, *targets]
     maps = [*input_maps, *loops.result_maps]
     extents = _padded_extents(loops, sources, maps)
@@ -237,8 +242,12 @@ def _generic(
         IteratorTypeAttr(IteratorType.REDUCTION if loop in loops.reductions else IteratorType.PARALLEL)
         for loop, _ in order
     ]
+    if loops.block is None:
+        body = _body_of_function(loops, [element(value) for value in new_values])
+    else:
+        body = _body(loops.block, order, digits, _captured(build, loops.block, values))
     new = GenericOp(
-        new_values[:count], new_values[count:], _body(loops, order, digits), [AffineMapAttr(m) for m in new_maps],
+        new_values[:count], new_values[count:], body, [AffineMapAttr(m) for m in new_maps],
         kinds, [value.type for value in new_values[count:]],
     )  # fmt: skip
     build.insert(new)
@@ -249,15 +258,41 @@ def _generic(
     ]
 
 
+def _is_read(loops: Structured, operand: int) -> bool:
+    """Whether the body takes elements of an operand: the scalar op that stands for a body takes two, and leaves out the
+    shift of a product of floats."""
+    return loops.block is not None or operand < 2
+
+
+def _started(build: PhysicalBuilder, loops: Structured, result: PhysicalTensor) -> PhysicalValue:
+    """What an op that names no initial tensor writes its result to: the initial value where it reduces."""
+    kind = element(loops.op.results[0])
+    empty = build.insert(tensor.EmptyOp([], TensorType(kind, result.shape)))
+    first = initial_value(loops.op) if loops.reductions else None
+    if first is None:
+        return PhysicalValue(empty, result)
+    number = build.insert(arith.ConstantOp(_scalar_attribute(first, kind)))
+    return PhysicalValue(build.insert(FillOp([number], [empty], [empty.type])), result)
+
+
+def _scalar_attribute(number: float, type: Attribute) -> FloatAttr[AnyFloat] | IntegerAttr[IntegerType]:
+    """A constant of `type`; an infinity stands for the bound of an integer type."""
+    if isinstance(type, AnyFloat):
+        return FloatAttr(number, type)
+    kind = cast("IntegerType", type)
+    if isinf(number):
+        low, end = Signedness.SIGNED.value_range(kind.width.data)
+        number = low if number < 0 else end - 1
+    return IntegerAttr(int(number), kind)
+
+
 def _is_renaming(loops: Structured, values: Sequence[SSAValue], maps: Sequence[AffineMap]) -> bool:
     """Whether every element of the one result is that of the one input at the same place of the memory: a
     transposition between tensors whose memory it does not change."""
     if len(maps) != 2 or maps[0] != maps[1] or values[0].type != values[1].type or loops.reductions:
         return False
-    block, exprs = loops.block, maps[0].results
-    assert block is not None
-    (last, *others) = reversed(list(block.ops))
-    if others or list(last.operands) != [block.args[0]]:
+    exprs = maps[0].results
+    if not _is_copy(loops):
         return False
     whole = [expr.position for expr in exprs if isinstance(expr, AffineDimExpr)]
     shape = tensor_type(values[0].type).get_shape()
@@ -265,6 +300,15 @@ def _is_renaming(loops: Structured, values: Sequence[SSAValue], maps: Sequence[A
         isinstance(expr, AffineDimExpr) or (expr == AffineExpr.constant(0) and extent == 1)
         for expr, extent in zip(exprs, shape, strict=True)
     )
+
+
+def _is_copy(loops: Structured) -> bool:
+    """Whether the body yields its first argument, and does nothing else."""
+    block = loops.block
+    if block is None:
+        return loops.function is None
+    (last, *others) = reversed(list(block.ops))
+    return not others and list(last.operands) == [block.args[0]]
 
 
 def _readers(
@@ -355,17 +399,42 @@ def _sum(terms: Sequence[tuple[AffineExpr, int]]) -> AffineExpr:
     return AffineExpr.constant(0) if total is None else total
 
 
-def _body(loops: Structured, order: Sequence[Key], digits: Mapping[int, list[tuple[int, int]]]) -> Region:
-    """The body on the digits: linalg.index is what they stand for."""
-    assert loops.block is not None
-    block = Block(arg_types=[argument.type for argument in loops.block.args])
-    values: dict[SSAValue, SSAValue] = dict(zip(loops.block.args, block.args, strict=True))
+def _body_of_function(loops: Structured, types: Sequence[Attribute]) -> Region:
+    """The body of an op without a region: its scalar op on the elements, or on element and accumulator; a copy yields
+    the element."""
+    block = Block(arg_types=types)
+    value: SSAValue = block.args[0]
+    if loops.function is not None:
+        scalar = cast("Callable[[SSAValue, SSAValue], Operation]", loops.function)(*block.args[:2])
+        block.add_op(scalar)
+        value = scalar.results[0]
+    block.add_op(YieldOp(value))
+    return Region(block)
+
+
+def _captured(
+    build: PhysicalBuilder, body: Block, values: Mapping[SSAValue, PhysicalValue]
+) -> dict[SSAValue, SSAValue]:
+    """The tensors that a body takes from around it, in the order of their dims: it reads them by logical index."""
+    used = [x for op in body.ops for each in op.walk() for x in each.operands if x in values]
+    return {x: build.row_major(values[x], number).value for number, x in enumerate(dict.fromkeys(used))}
+
+
+def _body(
+    source: Block,
+    order: Sequence[Key],
+    digits: Mapping[int, list[tuple[int, int]]],
+    captured: Mapping[SSAValue, SSAValue],
+) -> Region:
+    """The body `source` on the digits: linalg.index is what they stand for."""
+    block = Block(arg_types=[argument.type for argument in source.args])
+    values: dict[SSAValue, SSAValue] = dict(captured) | dict(zip(source.args, block.args, strict=True))
 
     def add(op: Operation) -> SSAValue:
         block.add_op(op)
         return op.results[0]
 
-    for op in loops.block.ops:
+    for op in source.ops:
         if isinstance(op, IndexOp):
             loop = op.dim.value.data
             total: SSAValue | None = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from xdsl.dialects import test
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 
 from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour, register_pads
-from layout_ir.passes.dialect_extensions import extension_of, is_extended, register_extension
+from layout_ir.passes.dialect_extensions import PadsLeft, extension_of, is_extended, register_extension
 from layout_ir.passes.pad_queries import has_pad_behaviour, pad_behaviour
 from layout_ir.passes.selection.options.conv_kernels import Model
 
@@ -26,6 +28,12 @@ class Extension:
 
     def behaviour_of(self, op: Operation) -> PadBehaviour | None:
         return ZEROS
+
+    def pads_left_of(self, op: Operation) -> PadsLeft | None:
+        return None
+
+    def class_key_of(self, op: Operation) -> Hashable | None:
+        return None
 
 
 def test_an_extension_is_loaded_once_for_the_first_op_of_its_dialect():

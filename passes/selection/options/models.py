@@ -32,7 +32,7 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
 from layout_ir.interfaces import OPTIONS, LayoutOption, OpRegistry
-from layout_ir.passes.dialect_extensions import extension_of, is_extended
+from layout_ir.passes.dialect_extensions import extension_of
 from layout_ir.passes.pad_queries import has_pad_behaviour
 from layout_ir.passes.selection.costs.cost_model import COST_LIMIT
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Model, Target
@@ -206,12 +206,11 @@ def register(op: type[Operation] | str, model: Model) -> None:
 def is_local(op: Operation, target: Target) -> bool:
     """Whether the options of ops of the class of `op` follow from their attributes, types and candidates alone.
 
-    What others register, what is derived for other dialects, and what a target refines may look at the neighbours.
+    What others register, and what a target refines may look at the neighbours; of what is derived for other dialects,
+    the extension says so of each op.
     """
     refines = target.refine is not None and not target.refines_locally
-    if refines or isinstance(op, UnregisteredOp) or MODELS.find(op) is not None:
-        return False
-    return isinstance(op, (nn.NNOp, *(cls for cls, _ in _BUILT_IN))) or not is_extended(op)
+    return not refines and not isinstance(op, UnregisteredOp) and MODELS.find(op) is None
 
 
 def options_state_pads(op: Operation) -> bool:

@@ -1,8 +1,9 @@
 """Classes of ops that are alike, so that the options of one, and their costs, hold for all.
 
-Networks repeat themselves. Two ops are of one class if they have the same Python class, attributes and types, and the
-same operands are one value; for ops whose options follow from that and from the Formats that reach them
-(`models.is_local`), work is done per class and not per op.
+Networks repeat themselves. Two ops are of one class if they have the same Python class, attributes and types, the same
+operands are one value, and the extension of their dialect tells no difference (`DialectExtension.class_key_of`); for
+ops whose options follow from that and from the Formats that reach them (`models.is_local`), work is done per class and
+not per op.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import format_of, is_tensor
 from layout_ir.interfaces import OPTIONS
+from layout_ir.passes.dialect_extensions import extension_of
 from layout_ir.passes.selection.costs.moved_share import concats_of
 from layout_ir.passes.selection.costs.price_keys import kind_of_constant
 from layout_ir.passes.selection.options.conv_kernels import Target
@@ -54,12 +56,16 @@ class OpClasses:
             local = self._local[cls] = is_local(op, self.target)
         if not local or OPTIONS in op.attributes:
             return None
+        extension = None if isinstance(op, nn.NNOp) else extension_of(op)
+        own = () if extension is None else extension.class_key_of(op)
+        if own is None:
+            return None
         number = self.attribute
         said = [(name, number(given)) for name, given in op.attributes.items()]
         said += [(name, number(given)) for name, given in op.properties.items()]
         known = tuple([kind_of_constant(value) for value in values]) if self.tells_constants else ()
         joined = tuple(map(concats_of, op.operands)) if known and cls is nn.ConcatOp else ()
-        key = cls, tuple(said), tuple([number(value.type) for value in values]), positions, known, joined
+        key = cls, tuple(said), tuple([number(value.type) for value in values]), positions, known, joined, own
         return self._classes.setdefault(key, len(self._classes))
 
 

@@ -30,7 +30,16 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, ViewOp, format_of, with_format
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOp
-from layout_ir.passes.pad_queries import needed_pad, pad_behaviour, pad_reads, pad_result, provided_pad
+from layout_ir.passes.dialect_extensions import PadsLeft
+from layout_ir.passes.pad_queries import (
+    needed_in,
+    needed_pad,
+    pad_behaviour,
+    pad_reads,
+    pad_result,
+    pads_left,
+    provided_pad,
+)
 from layout_ir.passes.selection.options.models import options_state_pads
 from layout_ir.passes.selection.problem.selection import Decision
 
@@ -195,7 +204,11 @@ def _layout_op(op: LayoutOp, operands: Sequence[int], ends: OptionTensors) -> Pa
 
 
 def _foreign(op: Operation, operands: Sequence[int], ends: OptionTensors) -> PadRule:
-    """The rule of an op whose behaviour depends on the types of its tensors: each question is put to a typed copy."""
+    """The rule of an op of another dialect. Where its behaviour is known by the types of its tensors only, each
+    question is put to a typed copy."""
+    left = pads_left(op)
+    if left is not None:
+        return _derived(op, operands, ends, left)
     formats = ends.formats[ends.operands :]
 
     def leaves(states: PadValues) -> PadValues:
@@ -211,6 +224,21 @@ def _foreign(op: Operation, operands: Sequence[int], ends: OptionTensors) -> Pad
         for position, k in enumerate(operands)
     )
     return PadRule(asks, tuple(layout.is_padded for layout in ends.layouts[: ends.operands]), cache(leaves))
+
+
+def _derived(op: Operation, operands: Sequence[int], ends: OptionTensors, left: PadsLeft) -> PadRule:
+    """The rule of an op of which it is known what it leaves in pads whatever its types."""
+    layouts = ends.layouts[ends.operands :]
+    padded = tuple(layout.is_padded for layout in ends.layouts[: ends.operands])
+
+    def leaves(states: PadValues) -> PadValues:
+        held: list[float | None] = [None] * len(op.operands)
+        for k, state in zip(operands, states, strict=True):
+            held[k] = state
+        return (left(layouts, held),) * len(layouts)
+
+    asks = tuple(needed_in(op, k, layout) for k, layout in zip(operands, ends.layouts, strict=False))
+    return PadRule(asks, padded, cache(leaves))
 
 
 def _ask(

@@ -7,8 +7,9 @@ and repeat themselves, so whatever follows from the class of an op and the Forma
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -18,7 +19,7 @@ from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of, format_of, has_layout, is_any, is_tensor
 from layout_ir.errors import LayoutError
-from layout_ir.interfaces import LayoutOption
+from layout_ir.interfaces import LayoutOption, PadRead
 from layout_ir.passes.pad_queries import pad_reads
 from layout_ir.passes.selection.costs.cost_model import CheckedCosts, CostModel
 from layout_ir.passes.selection.options.conv_kernels import Target
@@ -137,11 +138,12 @@ class _Builder:
             if point.is_equality
             else options_of(point.op, candidates, self.target)
         )
+        reads = cache(pad_reads)
         return [
             option
             for option in given
             if all(_agrees(value, fmt) for value, fmt in zip(point.defs, option.outs, strict=True))
-            and _asks_one_number(point, option)
+            and _asks_one_number(point, option, reads)
         ]
 
     def asked_for(self, point: DecisionPoint) -> list[set[Format]]:
@@ -330,15 +332,20 @@ def _agrees(value: SSAValue, fmt: Format) -> bool:
     return ours is not None and theirs is not None and ours.same_map(theirs)
 
 
-def _asks_one_number(point: DecisionPoint, option: LayoutOption) -> bool:
-    """Whether the op wants one number in the pads of each operand, as a type can promise; our own ops do."""
+def _asks_one_number(
+    point: DecisionPoint, option: LayoutOption, reads: Callable[[Operation, int], Sequence[PadRead]]
+) -> bool:
+    """Whether the op wants one number in the pads of each operand, as a type can promise; our own ops do.
+
+    `reads` is `pad_reads`, which need not be asked again for each option.
+    """
     if point.is_equality or isinstance(point.op, nn.NNOp) or options_state_pads(point.op):
         return True
     for (user, k), fmt in zip(point.uses, option.ins, strict=True):
         layout = None if fmt is None else bound(fmt, user.operands[k])
         if layout is not None and layout.is_padded:
             padded = layout.padded_dims()
-            if len({read.neutral for read in pad_reads(user, k) if read.dim in padded}) > 1:
+            if len({read.neutral for read in reads(user, k) if read.dim in padded}) > 1:
                 return False
     return True
 

@@ -96,3 +96,37 @@ def test_elements_are_where_numpy_has_them(ops: str, wanted: np.ndarray):
 def test_negative_what_cannot_be_computed_is_an_error_that_names_the_op(ops: str, type: str, reason: str):
     with pytest.raises(LayoutError, match=re.escape(reason)):
         _result(ops, type)
+
+
+GATHER = """%e = tensor.empty() : tensor<2x4xf32>
+      %r = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>],
+          iterator_types = ["parallel", "parallel"]}} outs(%e : tensor<2x4xf32>) {{
+      ^bb0(%out: f32):
+        %d0 = linalg.index 0 : index
+        %d1 = linalg.index 1 : index
+        %row = arith.{op} %d0, %i : index
+        %a = tensor.extract %x[%row, %d1] : tensor<3x4xf32>
+        %b = arith.mulf %a, %v : f32
+        linalg.yield %b : f32
+      }} -> tensor<2x4xf32>"""
+
+
+def test_a_body_takes_tensors_and_numbers_from_outside():
+    assert np.array_equal(_result(GATHER.format(op="addi"), "tensor<2x4xf32>"), 9 * X[1:])
+
+
+def test_negative_a_body_takes_no_element_from_beyond_a_tensor():
+    with pytest.raises(LayoutError, match=r"tensor.extract outside of dim 0, whose extent is 3"):
+        _result(GATHER.format(op="subi"), "tensor<2x4xf32>")
+
+
+def test_a_whole_power_is_that_of_numpy():
+    body = """%e = tensor.empty() : tensor<3x4xf32>
+      %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+          iterator_types = ["parallel", "parallel"]} ins(%x : tensor<3x4xf32>) outs(%e : tensor<3x4xf32>) {
+      ^bb0(%a: f32, %out: f32):
+        %three = arith.constant 3 : i64
+        %p = math.fpowi %a, %three : f32, i64
+        linalg.yield %p : f32
+      } -> tensor<3x4xf32>"""
+    assert np.array_equal(_result(body, "tensor<3x4xf32>"), X**3)

@@ -63,13 +63,59 @@ INDEXED = """
   linalg.yield %s : f32
 } -> Tr
 """
+GATHERED = """
+%e = tensor.empty() : Tr
+%r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]} ins(%x : Tx) outs(%e : Tr) {
+^bb0(%a: f32, %c: f32):
+  %j = linalg.index 1 : index
+  %b = tensor.extract %y[%j] : Ty
+  %s = arith.addf %a, %b : f32
+  linalg.yield %s : f32
+} -> Tr
+"""
 SUM = "\n%r = arith.addf %x, %x : Tr\n"
+
+BROADCAST = """
+%e = tensor.empty() : Tr
+%r = linalg.broadcast ins(%x : Tx) outs(%e : Tr) dimensions = [0]
+"""
+TOSA_BROADCAST = "\n%r = tosa.sub %x, %y : (Tx, Ty) -> Tr\n"
+TOSA_REDUCTION = "\n%r = tosa.reduce_max %x {axis = 1 : i32} : (Tx) -> Tr\n"
+PAD = """
+%two = arith.constant 2.0 : f32
+%r = tensor.pad %x low[4, 8] high[3, 1] {
+^bb0(%i: index, %j: index):
+  tensor.yield %two : f32
+} : Tx to Tr
+"""
+EXTRACT = "\n%r = tensor.extract_slice %x[4, 8] [5, 9] [1, 1] : Tx to Tr\n"
+DYNAMIC_EXTRACT = """
+%one = arith.constant 1 : index
+%r = tensor.extract_slice %x[%one, 8] [5, 9] [1, 1] : Tx to Tr
+"""
+INSERT = "\n%r = tensor.insert_slice %x into %y[4, 8] [5, 9] [1, 1] : Tx into Tr\n"
+CAST = "\n%r = tensor.cast %x : Tx to Tr\n"
+EXPAND = "\n%r = tensor.expand_shape %x [[0, 1], [2]] output_shape [2, 4, 16] : Tx into Tr\n"
+TILED = "#layout.format<(a, b, c) : [c, a, b, c:8]>"
+ROW = "#layout.format<(a) : [a, a:8]>"
+ROWS_APART = "#layout.format<(a, b) : [a, b, b:8], pad = undef>"
 
 CASES = {
     "product in blocks": (PRODUCT, {"x": "9x16", "y": "16x12"}, {"x": BLOCKS, "y": BLOCKS, "r": BLOCKS}, "9x12"),
     "product of blocks and rows": (PRODUCT, {"x": "8x16", "y": "16x8"}, {"x": BLOCKS, "y": A, "r": BLOCKS}, "8x8"),
     "index in blocks": (INDEXED, {"x": "9x17"}, {"x": ANY_PADS, "r": ANY_PADS}, "9x17"),
     "elementwise": (SUM, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "9x17"),
+    "body that reads a tensor": (GATHERED, {"x": "8x16", "y": "16"}, {"x": BLOCKS, "y": ROW, "r": BLOCKS}, "8x16"),
+    "broadcast": (BROADCAST, {"x": "17"}, {"x": ROW, "r": ROWS_APART}, "5x17"),
+    "tosa broadcast": (TOSA_BROADCAST, {"x": "1x17", "y": "9x17"}, {"x": ROWS_APART, "y": BLOCKS, "r": BLOCKS}, "9x17"),
+    "tosa reduction": (TOSA_REDUCTION, {"x": "9x16"}, {"x": ANY_PADS, "r": A}, "9x1"),
+    "pad in whole blocks and in pads": (PAD, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "16x26"),
+    "slice of whole blocks": (EXTRACT, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "5x9"),
+    "slice from a place of the run time": (DYNAMIC_EXTRACT, {"x": "9x17"}, {"x": ANY_PADS, "r": ANY_PADS}, "5x9"),
+    "slice put into blocks": (INSERT, {"x": "5x9", "y": "9x17"}, {"x": BLOCKS, "y": BLOCKS, "r": BLOCKS}, "9x17"),
+    "cast": (CAST, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "9x17"),
+    "reshape": (EXPAND, {"x": "8x16"}, {"x": ANY_PADS, "r": TILED}, "2x4x16"),
 }  # fmt: skip
 
 
@@ -92,6 +138,37 @@ def test_loops_are_digits():
     (product,) = [op for op in module.walk() if isinstance(op, GenericOp) and len(op.inputs) == 2]
     # m in blocks of 4; n of 8; k, which lies in blocks of 8 and of 4, in three digits.
     assert len(product.iterator_types) == 7
+
+
+@pytest.mark.parametrize(
+    ("body", "shapes", "result", "reason"),
+    [
+        (
+            "\n%r = tensor.extract_slice %x[4, 4] [5, 9] [1, 1] : Tx to Tr\n",
+            {"x": "9x17"},
+            "5x9",
+            "it cuts dim 1 inside a block of 8",
+        ),
+        (
+            PAD.replace("low[4, 8]", "low[2, 8]"),
+            {"x": "9x17"},
+            "14x26",
+            "the 2 elements in front of dim 0 are no whole blocks of 4",
+        ),
+        (
+            PAD.replace("tensor.yield %two", "%n = math.exp %two : f32\n  tensor.yield %n"),
+            {"x": "9x17"},
+            "16x26",
+            "what its pads hold is computed, and not one value",
+        ),
+    ],
+)  # fmt: skip
+def test_negative_what_cuts_through_blocks_or_computes_its_pads_is_refused(
+    body: str, shapes: dict[str, str], result: str, reason: str
+):
+    module = reordered(body, shapes, {"x": BLOCKS, "r": BLOCKS}, result)
+    with pytest.raises(PassError, match=reason):
+        convert_to_physical(module)
 
 
 def test_negative_an_op_that_is_known_on_whole_tensors_only_is_refused_in_blocks():

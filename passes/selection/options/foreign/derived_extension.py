@@ -1,9 +1,11 @@
-"""The extension of arith, linalg, math, tensor and tosa: model and padding behaviour, by class of op.
+"""The extension of arith, linalg, math, tensor and tosa: model, padding behaviour and class key, by class of op.
 
 It is a `DialectExtension`, which `layout_ir.passes` registers for these dialects.
 """
 
 from __future__ import annotations
+
+from collections.abc import Hashable
 
 from xdsl.dialects import tosa
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
@@ -15,8 +17,10 @@ from layout_ir.dialects.upstream import RelayoutOp
 from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.foreign.structured import ELEMENTWISE, TOSA_STRUCTURED
 from layout_ir.interfaces import PadBehaviour
+from layout_ir.passes.dialect_extensions import PadsLeft
 from layout_ir.passes.selection.options.conv_kernels import Model
 from layout_ir.passes.selection.options.foreign import data_movement, padding, relayout_options
+from layout_ir.passes.selection.options.foreign.class_keys import class_key
 from layout_ir.passes.selection.options.foreign.structured_options import structured_options
 
 STRUCTURED: tuple[type[Operation], ...] = (
@@ -65,3 +69,13 @@ def behaviour_of(op: Operation) -> PadBehaviour | None:
         if isinstance(op, (*data_movement.MAKERS, *data_movement.CONCATS, *data_movement.CUTS))
         else None
     )
+
+
+def pads_left_of(op: Operation) -> PadsLeft | None:
+    """What an op that is loops leaves in pads; None for other ops."""
+    return padding.pads_left(op) if behaviour_of(op) is _DERIVED else None
+
+
+def class_key_of(op: Operation) -> Hashable | None:
+    """The key of ops like `op`; None for pack and unpack, which look at what is packed or unpacked before."""
+    return None if isinstance(op, RelayoutOp) else class_key(op)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects.layout import format_of, is_any, is_tensor, layout_of
 from layout_ir.errors import LayoutError
@@ -26,6 +27,7 @@ from layout_ir.foreign.partial_evaluation import Accumulator, Known, fits, outco
 from layout_ir.foreign.scalar import Trap, Value, compute_dtype, constant_value, scalar_of
 from layout_ir.foreign.structured import Structured, element, initial_value, is_window, loop_of, structured
 from layout_ir.interfaces import PadRead
+from layout_ir.passes.dialect_extensions import PadsLeft
 
 
 def neutral(s: Structured, loop: int) -> float | None:
@@ -132,44 +134,54 @@ def reads(op: Operation, operand: int) -> tuple[PadRead, ...]:
 
 
 def leaves(op: Operation) -> float | None:
-    """What the type of the result may promise of its pads: what the op writes there.
+    """What the type of the result may promise of its pads, given the types of the operands."""
+    left = pads_left(op)
+    if left is None or any(is_any(result.type) or format_of(result.type) is None for result in op.results):
+        return None
+    return left([layout_of(result.type) for result in op.results], [held_pad(value) for value in op.operands])
 
-    Where result and initial value (or all tensors) must be of one type, nothing unless that type promises it too.
+
+def pads_left(op: Operation) -> PadsLeft | None:
+    """What the op leaves in the pads of its results, as a function of their layouts and of what the pads of its
+    operands hold; None where the op is not known as loops.
+
+    Where result and initial value (or all tensors) must be of one type, that is nothing unless these pads hold it too.
     """
     s = structured(op)
     if s is None:
         return None
-    left = written(s)
-    if left is None:
-        return None
     bound = [k for k in s.init if k is not None]
     if s.one_type:
         bound = [k for k, value in enumerate(op.operands) if is_tensor(value.type)]
-    return left if all(_held(op.operands[k]) == left for k in bound) else None
+
+    def left(layouts: Sequence[Layout], held: Sequence[float | None]) -> float | None:
+        number = written(s, layouts, held)
+        return None if number is None or any(held[k] != number for k in bound) else number
+
+    return left
 
 
-def written(s: Structured) -> float | None:
+def written(s: Structured, layouts: Sequence[Layout], held: Sequence[float | None]) -> float | None:
     """What the op writes into the pads of its results; None where that is not known or not one number."""
     found: set[float] = set()
-    for k, (exprs, result) in enumerate(s.results()):
-        if is_any(result.type) or format_of(result.type) is None:
-            return None
-        for dim in layout_of(result.type).padded_dims():
-            value = _written_along(s, k, loop_of(exprs[dim]))
+    for k, ((exprs, _), layout) in enumerate(zip(s.results(), layouts, strict=True)):
+        for dim in layout.padded_dims():
+            value = _written_along(s, k, loop_of(exprs[dim]), held)
             if value is None:
                 return None
             found.add(value)
     return found.pop() if len(found) == 1 else None
 
 
-def _written_along(s: Structured, result: int, loop: int | None) -> float | None:
-    """What result number `result` holds in its pads along `loop`."""
+def _written_along(
+    s: Structured, result: int, loop: int | None, pads: Sequence[float | None]
+) -> float | None:
+    """What result number `result` holds in its pads along `loop`, where those of the operands hold `pads`."""
     if loop is None:
         return None
     held: list[Known] = []
-    for exprs, value in zip(s.maps, s.op.operands, strict=True):
-        has_loop = any(loop_of(expr) == loop for expr in exprs)
-        pad = _held(value) if has_loop else None
+    for exprs, value, pad in zip(s.maps, s.op.operands, pads, strict=True):
+        pad = pad if any(loop_of(expr) == loop for expr in exprs) else None
         held.append(
             _number(pad, element(value)) if pad is not None else None if exprs else constant_value(value)
         )
@@ -194,7 +206,7 @@ def _written_along(s: Structured, result: int, loop: int | None) -> float | None
     return int(value) if np.asarray(value).dtype.kind in "biu" else float(value)
 
 
-def _held(value: SSAValue) -> float | None:
+def held_pad(value: SSAValue) -> float | None:
     """What the pads of a value hold, by its type."""
     if not is_tensor(value.type):
         return None

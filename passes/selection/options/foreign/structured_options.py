@@ -64,15 +64,19 @@ def _options(s: Structured, candidates: Candidates, target: Target) -> Iterator[
     values = [value for _, value in s.tensors]
     if isinstance(s.op, Conv2DNchwFchwOp):
         yield from _kernels(s.op, target)
+    seen: set[tuple[Format, ...]] = set()
     for k, (_, value) in enumerate(s.tensors):
         for fmt in (row_major(value), *candidates(value)):
-            ways = [carry(s, k, fmt)]
+            ways: list[Sequence[Format] | None] = [carry(s, k, fmt)]
             if s.op.dialect_name() not in ONE_LAYOUT:
                 others = [fmt if j == k else row_major(other) for j, other in enumerate(values)]
                 ways.append(_tied(s, others, k))
             for formats in ways:
+                if formats is None or tuple(formats) in seen:
+                    continue
+                seen.add(tuple(formats))
                 layouts = limits.layouts(formats)
-                if layouts is not None and formats is not None:
+                if layouts is not None:
                     yield _option(s, formats, layouts, target.rates)
 
 
@@ -85,7 +89,9 @@ def carry(s: Structured, k: int, fmt: Format) -> list[Format] | None:
             found.append(fmt)
             continue
         other_format = (
-            transfer(fmt, ours, exprs, s.reductions, row_major(other).names) if is_shape_free(fmt) else None
+            transfer(fmt, ours, exprs, s.reductions, row_major(other).names, shape(other))
+            if is_shape_free(fmt)
+            else None
         )
         if other_format is None:
             return None
@@ -119,10 +125,8 @@ class Limits:
             loop for exprs, _ in s.tensors for expr in exprs if is_window(expr) for loop in expr.used_dims()
         }
 
-    def layouts(self, formats: Sequence[Format] | None) -> list[Layout] | None:
+    def layouts(self, formats: Sequence[Format]) -> list[Layout] | None:
         """The layouts of all tensors in these formats, or None where the op cannot run in them."""
-        if formats is None:
-            return None
         found: list[Layout] = []
         extents: dict[int, int] = {}
         for (exprs, value), fmt in zip(self.s.tensors, formats, strict=True):

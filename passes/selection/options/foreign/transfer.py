@@ -3,6 +3,8 @@
 Dims that are the same loop keep their order and blocks: a transposed map transposes the factors, a map that lacks a
 loop (a broadcast, a reduction) leaves its factors out. What only the other tensor has takes the place of what it
 lacks, first for first, so that the result of a product lies as its left operand does; what is left over goes outermost.
+Of a dim with fewer elements than a block of the one whose place it takes, no such block is made: the one image of a
+convolution is not laid in blocks of eight because its channels of weights are.
 """
 
 from __future__ import annotations
@@ -29,10 +31,15 @@ def _keys(exprs: Map, reductions: frozenset[int]) -> list[int | None]:
 
 
 def transfer(
-    fmt: Format, source: Map, target: Map, reductions: frozenset[int], names: Sequence[str]
+    fmt: Format,
+    source: Map,
+    target: Map,
+    reductions: frozenset[int],
+    names: Sequence[str],
+    extents: Sequence[int],
 ) -> Format | None:
-    """`fmt`, a shape-free Format of a tensor with map `source`, for one with map `target`; None where there is no such
-    Format."""
+    """`fmt`, a shape-free Format of a tensor with map `source`, for one with map `target` and `extents`; None where
+    there is no such Format."""
     ours, theirs = _keys(source, reductions), _keys(target, reductions)
     where = {loop: dim for dim, loop in enumerate(theirs) if loop is not None}
     missing = [d for d, loop in enumerate(theirs) if loop not in ours and not _is_fixed(target[d])]
@@ -43,7 +50,7 @@ def transfer(
         for factor in factors:
             loop = ours[factor.dim]
             dim = where[loop] if loop in where else partner.get(factor.dim)
-            if dim is not None:
+            if dim is not None and (loop in where or factor.size is None or factor.size <= extents[dim]):
                 yield replace(factor, dim=dim)
 
     inner = tuple(moved(fmt.factors))

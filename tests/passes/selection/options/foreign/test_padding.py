@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from xdsl.ir import Operation
 
+from layout_ir.dialects.layout import layout_of
 from layout_ir.foreign.structured import Structured
 from layout_ir.passes.pad_queries import needed_pad, provided_pad
-from layout_ir.passes.selection.options.foreign.padding import divisors, neutral, written
+from layout_ir.passes.selection.options.foreign.padding import divisors, held_pad, neutral, written
 from tests.passes.selection.options.foreign.ops import blocked_op, generic, structured_of, the_op
 
 ZERO = "%z = arith.constant 0.0 : f32"
@@ -31,8 +33,12 @@ THREE = "%o = arith.constant 3.0 : f32"
     ],
 )
 def test_pads_follow_from_the_body(body: str, pad: str, left: float | None):
-    op = blocked_op(generic(body, "%r", "TYPE", ["%0"]), pad)
-    assert written(structured_of(op)) == left
+    assert _written(blocked_op(generic(body, "%r", "TYPE", ["%0"]), pad)) == left
+
+
+def _written(op: Operation) -> float | None:
+    layouts = [layout_of(result.type) for result in op.results]
+    return written(structured_of(op), layouts, [held_pad(value) for value in op.operands])
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,7 @@ def test_pads_follow_from_the_body(body: str, pad: str, left: float | None):
     ],
 )
 def test_pads_of_whole_tensor_ops(text: str, pad: str, left: float | None):
-    assert written(structured_of(blocked_op(text, pad, 2))) == left
+    assert _written(blocked_op(text, pad, 2)) == left
 
 
 def test_one_type_for_all_promises_only_what_all_hold():
