@@ -60,10 +60,13 @@ class Component:
     proof: ProofNode
 
 
-def branch_and_bound(tables: Sequence[tuple[Scope, Table]], deadline: float | None) -> list[Component]:
+def branch_and_bound(
+    tables: Sequence[tuple[Scope, Table]], deadline: float | None, known: Sequence[int] | None = None
+) -> list[Component]:
     """The assignment of least sum of `tables`, per connected component; the best found where `deadline`, a time of
-    time.monotonic(), ends the search."""
-    return [_Search(tables, numbers, deadline).run() for numbers in _components(tables)]
+    time.monotonic(), ends the search, which is not before one is possible. `known` has the states of all variables in
+    an assignment that may be possible, with which the search begins."""
+    return [_Search(tables, numbers, deadline).run(known) for numbers in _components(tables)]
 
 
 def _components(tables: Sequence[tuple[Scope, Table]]) -> list[tuple[int, ...]]:
@@ -100,7 +103,10 @@ class _Search:
         self.forward = start.sweep_order(self.variables)
         self.backward = start.sweep_order(self.variables[::-1])
 
-    def run(self) -> Component:
+    def run(self, known: Sequence[int] | None) -> Component:
+        """The best assignment; `known` is one to begin with."""
+        if known is not None:
+            self._take({v: known[v] for v in self.variables})
         root = ProofNode()
         # The last pushed is searched first: depth first, the cheapest state before the others.
         stack = [(ReweightedTables.of(self.tables), root)]
@@ -160,10 +166,13 @@ class _Search:
     def _offer(self, now: ReweightedTables) -> None:
         """Rounds the tables as shifted to assignments, improves those one variable at a time, and keeps the best."""
         for order in (self.variables, self.variables[::-1]):
-            states = now.round(order)
-            cost = self._descend(states)
-            if cost < self.cost:
-                self.cost, self.best = cost, states
+            self._take(now.round(order))
+
+    def _take(self, states: dict[int, int]) -> None:
+        """Improves an assignment, and keeps it where it is the best."""
+        cost = self._descend(states)
+        if cost < self.cost:
+            self.cost, self.best = cost, states
 
     def _perturb(self, bound: int) -> None:
         """Local search around the best assignment: sets a variable and its neighbours at random and descends."""
@@ -176,9 +185,7 @@ class _Search:
             for number, _ in self.at[draw.choice(self.variables)]:
                 for w in self.tables[number][0]:
                     states[w] = draw.randrange(sizes[w])
-            cost = self._descend(states)
-            if cost < self.cost:
-                self.cost, self.best = cost, states
+            self._take(states)
 
     def _descend(self, states: dict[int, int]) -> int:
         """Improves `states` in place, one variable at a time, until none can be; returns their cost."""
@@ -191,7 +198,8 @@ class _Search:
                 total = np.zeros(1, np.int64)
                 for number, _ in self.at[v]:
                     scope, table = self.tables[number]
-                    total = total + table[tuple(slice(None) if w == v else states[w] for w in scope)]
+                    row = table[tuple(slice(None) if w == v else states[w] for w in scope)]
+                    total = np.minimum(total + row, FORBIDDEN)  # of which 128 are no number any more
                 least = int(total.argmin())
                 if total[least] < total[states[v]]:
                     states[v] = least

@@ -302,8 +302,10 @@ class Elimination:
         if not others:
             return first
         total = first.copy()
-        for table in others:
+        for number, table in enumerate(others, 2):
             total += table
+            if number % 64 == 0:
+                np.minimum(total, FORBIDDEN, out=total)
         return np.minimum(total, FORBIDDEN, out=total)
 
     def _read_entries(self, slot: int) -> list[int]:

@@ -130,7 +130,10 @@ def _run(
         if found.cost < FORBIDDEN:
             return Run(elimination, [], found), []
         elimination.run()
-    components = branch_and_bound(elimination.core(), deadline) if order.core_variables else []
+    components: list[Component] = []
+    if order.core_variables:
+        greedy = functions.states_of(solve_greedy(problem).choices)
+        components = branch_and_bound(elimination.core(), deadline, greedy)
     total = elimination.total + sum(part.cost for part in components)
     bound = elimination.total + sum(part.bound for part in components)
     if total >= FORBIDDEN:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from layout_ir.selection.solver.branch_and_bound import ProofNode, branch_and_bound
+from layout_ir.selection.solver.cost_functions import Scope, Table
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
 from tests.selection.solver.tables import assignments, least_sum, random_tables, tangle
 
@@ -88,3 +89,25 @@ def test_no_dropped_state_is_part_of_a_cheaper_assignment_and_branches_take_all_
             part.proof, {v: set(range(3)) for v in range(6)}, list(assignments(tables)), part.cost
         )
     assert branches > 10, "no search branches: nothing is tested"
+
+
+def hub(spokes: int) -> list[tuple[Scope, Table]]:
+    """The last variable of two states is equal to each of many, which cost less in state 0; or, next to each other,
+    nothing where they differ."""
+    equal = np.array([[0, FORBIDDEN], [FORBIDDEN, 0]], np.int64)
+    beside = np.array([[1, 0], [0, 3]], np.int64)
+    tables: list[tuple[Scope, Table]] = [((k, spokes), equal) for k in range(spokes)]
+    return [*tables, *(((k, k + 1), beside) for k in range(spokes - 1))]
+
+
+@pytest.mark.parametrize("deadline", [None, 0.0])
+def test_what_many_tables_forbid_is_forbidden(deadline: float | None):
+    """Of 128 times what is forbidden, the sum is negative in 64 bits."""
+    (part,) = branch_and_bound(hub(200), deadline, [0] * 201)
+    assert part.bound <= part.cost == 199
+    assert set(part.states.values()) == {0}
+
+
+def test_negative_what_is_known_need_not_be_possible():
+    (part,) = branch_and_bound(hub(20), None, [0, 1] * 10 + [0])
+    assert part.cost == part.bound == 19
