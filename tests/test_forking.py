@@ -203,7 +203,7 @@ import numpy as np
 from layout_ir.api.executable import Executable
 from layout_ir.forking import loading
 
-def program(shapes):
+def program(shapes, whole):
     inside.set()
     time.sleep(0.3)  # the other thread begins to fork meanwhile
     with loading:
