@@ -11,7 +11,6 @@ from ctypes import Array as CArray
 from ctypes import byref, c_char_p, c_int64, c_void_p
 from dataclasses import dataclass, field
 from enum import IntEnum
-from threading import Lock
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -219,47 +218,45 @@ class _Implementation:
         given = [_passed(argument) for argument in request.arguments]
         pd = c_void_p()
         library.check(create(byref(pd), library.engine, *given, attributes.value), request.name)
-        self._descriptor = Handle(pd, library.api.dnnl_primitive_desc_destroy)
-        self._primitive: Handle | None = None
-        self._lock = Lock()
+        # Replaced as one: a thread that asks keeps both alive, and no lock could stay taken where a process forks.
+        self._made: tuple[Handle, Handle | None] = (
+            Handle(pd, library.api.dnnl_primitive_desc_destroy),
+            None,
+        )
 
     @property
     def name(self) -> str:
         """What the library calls it."""
-        name = c_char_p()
+        made, name = self._made, c_char_p()
         query = self._library.api.dnnl_primitive_desc_query
-        with self._lock:
-            self._library.check(
-                query(self._descriptor.value, _IMPLEMENTATION, 0, byref(name)), "implementation"
-            )
-            return (name.value or b"").decode()
+        self._library.check(query(made[0].value, _IMPLEMENTATION, 0, byref(name)), "implementation")
+        return (name.value or b"").decode()
 
     def descriptor(self, what: int, argument: int) -> MemoryDescriptor:
         """A copy of one of its memory descriptors."""
-        with self._lock:
-            found = self._library.api.dnnl_primitive_desc_query_md(self._descriptor.value, what, argument)
-            return MemoryDescriptor.copied(self._library, c_void_p(found))
+        made = self._made
+        found = self._library.api.dnnl_primitive_desc_query_md(made[0].value, what, argument)
+        return MemoryDescriptor.copied(self._library, c_void_p(found))
 
     @property
     def scratchpad_size(self) -> int:
         """Bytes of the scratchpad that an execution needs."""
-        api = self._library.api
-        with self._lock:
-            found = api.dnnl_primitive_desc_query_md(self._descriptor.value, _SCRATCHPAD, 0)
-            return api.dnnl_memory_desc_get_size(c_void_p(found)) if found else 0
+        made, api = self._made, self._library.api
+        found = api.dnnl_primitive_desc_query_md(made[0].value, _SCRATCHPAD, 0)
+        return api.dnnl_memory_desc_get_size(c_void_p(found)) if found else 0
 
     def primitive(self) -> Handle:
-        """The primitive, made when it is first asked for."""
-        api, check = self._library.api, self._library.check
-        with self._lock:
-            if self._primitive is None:
-                primitive, own = c_void_p(), c_void_p()
-                check(api.dnnl_primitive_create(byref(primitive), self._descriptor.value), self._request.name)
-                self._primitive = Handle(primitive, api.dnnl_primitive_destroy)
-                # A primitive has a copy of its descriptor, of up to 100 kB: that one serves from now on.
-                check(api.dnnl_primitive_get_primitive_desc(primitive, byref(own)), self._request.name)
-                self._descriptor = Handle(own, _keep)
-            return self._primitive
+        """The primitive, made when it is first asked for; of threads that ask at once, each may make one."""
+        descriptor, primitive = self._made
+        if primitive is None:
+            api, check = self._library.api, self._library.check
+            made, own = c_void_p(), c_void_p()
+            check(api.dnnl_primitive_create(byref(made), descriptor.value), self._request.name)
+            primitive = Handle(made, api.dnnl_primitive_destroy)
+            # A primitive has a copy of its descriptor, of up to 100 kB: that one serves from now on.
+            check(api.dnnl_primitive_get_primitive_desc(made, byref(own)), self._request.name)
+            self._made = Handle(own, _keep), primitive
+        return primitive
 
 
 _SHARED: WeakValueDictionary[tuple[Any, ...], _Implementation] = WeakValueDictionary()
