@@ -62,9 +62,13 @@ class MachineProfile:
     prefetch_gain: float
     """How many times as fast it makes tiles that read parts of lines, from rows that the processor follows, to prefetch
     the next iteration as well (1; on Emerald Rapids 0.9)."""
-    ordered_prefetch_gain: float
-    """How many times as fast it makes tiles that stream to many places what they read in order, a source in memory, to
-    prefetch it two pages ahead (1; on Zen 3 1.35)."""
+    multistride_copy_gain: float
+    """How many times as fast it makes copies past the caches, of a source in memory, to read four parts of it by turns
+    (1; on Zen 3 1.15)."""
+    multistride_narrowing_gain: float
+    """The same for conversions in order to elements of half as many bytes (1; on Zen 3 1.7)."""
+    multistride_tile_gain: float
+    """The same for tiles that stream to 16 places what they read in order (1; on Zen 3 1.5)."""
     prefetched_jump_ns: float
     """Nanoseconds more per line in memory that is read from one of 64 rows by turns, a block of each, and prefetched a
     turn ahead, than from one of 16 (0; on Zen 3 5)."""
@@ -164,7 +168,9 @@ def _of_zen3(profile: MachineProfile, l2: int, l3: int) -> MachineProfile:
         page_ns=0.03,
         sequences=16,
         prefetch_gain=0.9,
-        ordered_prefetch_gain=1.35,
+        multistride_copy_gain=1.15,
+        multistride_narrowing_gain=1.7,
+        multistride_tile_gain=1.5,
         prefetched_jump_ns=5.0,
     )
 
@@ -189,7 +195,9 @@ def _by_caches(l2: int, l3: int) -> MachineProfile:
         page_ns=0.2,
         sequences=8,
         prefetch_gain=1.0,
-        ordered_prefetch_gain=1.0,
+        multistride_copy_gain=1.0,
+        multistride_narrowing_gain=1.0,
+        multistride_tile_gain=1.0,
         prefetched_jump_ns=0.0,
         prefetch_distance=256,
         dispatch_bytes=80 << 10,

@@ -41,7 +41,7 @@ from layout_ir.dialects.kernel.plan import (
     Step,
     Tile,
 )
-from layout_ir.symbolic.symint import Size, SymInt
+from layout_ir.symbolic.symint import Size, SymInt, hint_of
 
 _PAGE = 4096
 
@@ -164,13 +164,30 @@ def _whole_lines(step: Step, pair: ElementPair, machine: Machine) -> list[Step] 
         whole = kernel.run == LINE and kernel.inner.dst % LINE == 0
     elif isinstance(kernel, Interleave):
         width = kernel.width if pair.conversion is None else pair.dst
+        # Of each way a line, in two registers where these are shorter. Measured on Zen 3, 147 MiB of f32 from nchw to
+        # nhwc with three channels, GB/s through the caches and streamed: 18 and 30.
+        kernel = replace(kernel, block=max(kernel.block, LINE // width))
         whole = kernel.block * width % LINE == 0 and kernel.count % kernel.block == 0
+        whole = whole and not (kernel.inverse and _conflicts(kernel, machine))
         whole = whole and not (kernel.inverse and kernel.stride % LINE)
     elif isinstance(kernel, Tile):
         return _whole_line_tile(step, kernel, pair, machine)
     else:
         return None
     return [replace(step, kernel=replace(kernel, streaming=True))] if whole else None
+
+
+def _conflicts(kernel: Interleave, machine: Machine) -> bool:
+    """Whether the ways, to which a line each is written by turns, share a set of L1, and that takes longer than the way
+    through the caches. Measured on Zen 3, nhwc with three channels to nchw, f32, GB/s through the caches and streamed:
+    planes of 224 x 224, which do, 16 MiB 41 and 25, 147 MiB 19 and 20; of 216 x 216 49 and 45, 21 and 26."""
+    (way, _), _ = machine.ways
+    profile = machine.profile
+    return (
+        kernel.ways > 2
+        and hint_of(kernel.stride) % way == 0
+        and profile.streamed_conflict_ns > profile.cached_ns
+    )
 
 
 def _whole_line_copies(step: Step, copy: Copy, pair: ElementPair) -> list[Step] | None:

@@ -32,9 +32,6 @@ from layout_ir.symbolic.symint import Size, hint_of
 
 _PAGE = 4096
 
-_AHEAD, _GAIN = 2 * _PAGE, 1.05
-"""Bytes ahead that a source is prefetched which is read in order, and how much faster that must be."""
-
 _FOLLOWED = _PAGE // 2
 """Bytes of an iteration below which the processor itself has prefetched the source of the next one: it follows a
 sequence to the end of a page."""
@@ -164,16 +161,12 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
             down = Blocking("rows", 4 * high), *down
         return scheduled(*down, square=True, part=part)
     if together and 4 * high * row <= _PAGE:
-        # All of it fits L1: a few lines of the destination at a time. Measured on Zen 3, 147 MiB of f32 from blocks of
-        # 16 channels to planes, GB/s without prefetches and with them 1, 2, 4 and 8 KiB ahead: 15, 17, 19, 21 and 22.
-        ordered = _read_in_order(step, tile) >= 4 * _AHEAD
-        ahead = _AHEAD if ordered and machine.profile.ordered_prefetch_gain > _GAIN else 0
+        # All of it fits L1: a few lines of the destination at a time.
         return scheduled(
             Blocking("rows", 4 * high),
             Blocking("cols", wide if tile.square else LANE // width),
             few_rows[0],
             square=True,
-            part=replace(tile, prefetch_distance=ahead),
         )
     if together and high * row <= _PAGE:
         if tile.square and rows.count > 4 * high:
@@ -202,17 +195,6 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
             scheduled(Blocking("rows", 4 * high), Blocking("cols", wide), Blocking("rows", high)), machine
         )
     return prefetching(scheduled(*few_rows), machine)
-
-
-def _read_in_order(step: Step, tile: Tile) -> int:
-    """Bytes that lie together and are read from one end to the other by `tile` and the loops around it, by their hints:
-    a prefetch of what is not read next costs little."""
-    volume = hint_of(read_volume(tile))
-    for loop in reversed(step.loops):
-        if not isinstance(loop, Loop) or hint_of(loop.src) != volume:
-            break
-        volume *= hint_of(iterations((loop,)))
-    return volume
 
 
 def _crowded(stride: Size, number: int, machine: Machine) -> bool:

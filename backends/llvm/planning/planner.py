@@ -29,6 +29,7 @@ from layout_ir.backends.llvm.planning.index_splitting import (
     split,
 )
 from layout_ir.backends.llvm.planning.loop_blocking import other_orders
+from layout_ir.backends.llvm.planning.multistride import multistrided
 from layout_ir.backends.llvm.planning.nontemporal import streamed, streamed_in_order, streaming_limit
 from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.parallel import for_threads
@@ -154,7 +155,10 @@ def _planned(
     work: _Work, src: Layout, dst: Layout, pair: ElementPair, machine: Machine, threads: int,
     stream: bool | None,
 ) -> Plan:  # fmt: skip
-    steps = _for_threads(_scheduled(work, pair, machine, threads, stream), threads)
+    steps = _scheduled(work, pair, machine, threads, stream)
+    if not isinstance(work.volume, SymInt) and work.volume > machine.l2:
+        steps = [part for step in steps for part in multistrided(step, pair, machine)]
+    steps = _for_threads(steps, threads)
     sizes = pair.src_bytes(src.extent), pair.dst_bytes(dst.extent)
     width = pair.src if pair.conversion is None else pair.narrower
     return Plan(width, *sizes, tuple(steps), pair.conversion)

@@ -138,7 +138,7 @@ class _Measurement:
         )
         parts: Sequence[Callable[[MachineProfile], MachineProfile]] = (
             self._streaming_volumes, self._lines, self._conflicts, self._scattered_streams, self._sequences,
-            self._prefetch_gain, self._ordered_prefetch_gain, self._prefetched_jumps, self._prefetch_distance,
+            self._prefetch_gain, self._multistride_gains, self._prefetched_jumps, self._prefetch_distance,
             self._dispatch, self._wake,
         )  # fmt: skip
         for part in parts:
@@ -283,19 +283,28 @@ class _Measurement:
         with_them, without_them = self._seconds([plan, without], 2 * _ROUNDS)
         return replace(profile, prefetch_gain=round(_believed(without_them / with_them, 1.0), 3))
 
-    def _ordered_prefetch_gain(self, profile: MachineProfile) -> MachineProfile:
-        """Of blocks of 16 channels that are streamed to planes: the time without prefetches over that with them."""
+    def _multistride_gains(self, profile: MachineProfile) -> MachineProfile:
+        """Of what is streamed: the time in order over that of four parts by turns."""
+        volume = self.volumes[-1]
         image = 64 * 56 * 56 * 4
-        shape = max(self.volumes[-1] // (2 * image), 1), 64, 56, 56
-        layouts = [Format.of(tag).bind(shape) for tag in ("nChw16c", "nchw")]
-        plans: list[Plan] = []
-        for gain in (1.0, 2.0):
-            machine = replace(self.machine, measured=replace(profile, ordered_prefetch_gain=gain))
-            plans.append(make_plan(layouts[0], layouts[1], ElementPair(4, 4), 0, machine, stream=True))
-        if plans[0] == plans[1] or not streams(plans[1]):
-            return profile
-        without_them, with_them = self._seconds(plans, 2 * _ROUNDS)
-        return replace(profile, ordered_prefetch_gain=round(_believed(without_them / with_them, 1.0), 3))
+        one, blocks = (Format.of(tag) for tag in ("a", "nChw16c"))
+        shape = max(volume // (2 * image), 1), 64, 56, 56
+        narrowing = ElementPair.of(Conversion("f32", "bf16"))
+        moves = {
+            "multistride_copy_gain": (one.bind((volume // 8,)), one.bind((volume // 8,)), ElementPair(4, 4)),
+            "multistride_narrowing_gain": (one.bind((volume // 6,)), one.bind((volume // 6,)), narrowing),
+            "multistride_tile_gain": (blocks.bind(shape), Format.of("nchw").bind(shape), ElementPair(4, 4)),
+        }
+        found: dict[str, float] = {}
+        for name, (src, dst, pair) in moves.items():
+            plans: list[Plan] = []
+            for gain in (1.0, 2.0):
+                machine = replace(self.machine, measured=replace(profile, **{name: gain}))
+                plans.append(make_plan(src, dst, pair, 0, machine, stream=True))
+            if plans[0] != plans[1] and streams(plans[1]):
+                in_order, by_turns = self._seconds(plans, 2 * _ROUNDS)
+                found[name] = round(_believed(in_order / by_turns, 1.0), 3)
+        return replace(profile, **found)
 
     def _prefetched_jumps(self, profile: MachineProfile) -> MachineProfile:
         """Of blocks that are read from rows by turns: what lines of many rows cost more than those of few."""

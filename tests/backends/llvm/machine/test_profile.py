@@ -44,7 +44,7 @@ def test_a_kind_of_processor_has_a_profile_of_its_own():
 def test_zen_3_streams_slowly_to_places_that_share_a_set_and_from_smaller_volumes_on():
     known, other = (built_in_profile(512 << 10, 32 << 20, cpu) for cpu in ("znver3", "x86-64-v3"))
     assert not known.is_measured and known.streamed_conflict_ns > other.streamed_conflict_ns == 0
-    assert known.ordered_prefetch_gain > other.ordered_prefetch_gain == 1
+    assert known.multistride_narrowing_gain > other.multistride_narrowing_gain == 1
     assert known.streaming_volume < other.streaming_volume
     assert known.streaming_volume_converting <= known.streaming_volume <= known.streaming_volume_few
     assert built_in_profile(512 << 10, 64 << 20, "znver3").streaming_volume == 2 * known.streaming_volume

@@ -312,7 +312,9 @@ def _random_machine(rng: Random) -> Machine:
             "streaming_volume_converting": size(0, 24),
             "sequences": rng.randint(1, 64),
             "prefetch_gain": rng.choice((0.8, 1.0, 1.2)),
-            "ordered_prefetch_gain": rng.choice((0.8, 1.0, 1.2)),
+            "multistride_copy_gain": rng.choice((0.8, 1.2)),
+            "multistride_narrowing_gain": rng.choice((0.8, 1.2)),
+            "multistride_tile_gain": rng.choice((0.8, 1.2)),
             "prefetch_distance": size(0, 14),
             "dispatch_bytes": size(0, 20),
         }

@@ -144,23 +144,3 @@ def test_copies_of_whole_lines_follow_a_large_source():
     step = step_of("nhwc", "nChw16c", (42, 64, 56, 56))
     assert step.loops == (Loop(42, 802816, 802816), Loop(3136, 256, 64))
     assert step.kernel == Copy(64, Loop(4, 64, 200704), streaming=True)
-
-
-ORDERED = replace(WIDE, measured=replace(WIDE.profile, ordered_prefetch_gain=1.3))
-"""Where prefetches pay of what is read in order, too."""
-
-
-def test_blocks_of_channels_are_prefetched_two_pages_ahead_where_that_gains():
-    for src in ("nChw16c", "nChw8c"):
-        tile = tile_of(src, "nchw", (48, 64, 56, 56), machine=ORDERED)
-        assert tile.streaming and tile.prefetch_distance == 8192
-
-
-def test_negative_they_are_not_where_it_does_not_nor_what_is_read_in_short_pieces():
-    assert not tile_of("nChw16c", "nchw", (48, 64, 56, 56)).prefetch_distance
-    step = Step((), 0, 0, move_tile(Loop(16, 64, 4), Axis(16, 4096), 4, WIDE))
-    assert isinstance(step.kernel, Tile)
-    loops = Loop(64, 1024, 64), Loop(64, 2048, 64)
-    for loop, ahead in zip(loops, (8192, 0), strict=True):
-        streamed = streamed_tile(replace(step, loops=(loop,)), step.kernel, ORDERED).kernel
-        assert isinstance(streamed, Tile) and streamed.prefetch_distance == ahead

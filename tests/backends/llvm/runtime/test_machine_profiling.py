@@ -13,7 +13,7 @@ from layout_ir.backends.llvm.machine.machine import Machine, detected
 from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.backends.llvm.runtime import machine_profiling
 from layout_ir.backends.llvm.runtime.machine_profiling import measure_profile
-from layout_ir.dialects.kernel.plan import Copy, Plan, Staged, Tile
+from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Staged, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 
 BUILT_IN = built_in_profile(detected().l2, detected().l3, detected().cpu)
@@ -177,21 +177,22 @@ def test_what_prefetches_gain_is_measured(monkeypatch: pytest.MonkeyPatch, gain:
 
 
 @pytest.mark.parametrize("gain", [0.8, 1.0, 1.5])
-def test_what_prefetches_of_a_source_that_is_read_in_order_gain_is_measured(
-    monkeypatch: pytest.MonkeyPatch, gain: float
-):
+def test_what_parts_by_turns_gain_is_measured(monkeypatch: pytest.MonkeyPatch, gain: float):
     def rate(plan: Plan) -> float:
-        kernel = plan.steps[0].kernel
-        assert isinstance(kernel, Tile) and kernel.streaming
-        return 30.0 * gain if kernel.prefetch_distance else 30.0
+        in_parts = any(isinstance(loop, Loop) and loop.count == 4 for loop in plan.steps[0].loops)
+        if not in_parts:
+            return 30.0
+        return 30.0 * (gain if isinstance(plan.steps[0].kernel, Tile) else 1.1 if plan.conversion else 1.2)
 
-    found = _measurement(monkeypatch, rate)._ordered_prefetch_gain(PROFILE)
-    assert found.ordered_prefetch_gain == pytest.approx(gain)
+    found = _measurement(monkeypatch, rate)._multistride_gains(PROFILE)
+    assert found.multistride_tile_gain == pytest.approx(gain)
+    assert found.multistride_copy_gain == pytest.approx(1.2)
+    assert found.multistride_narrowing_gain == pytest.approx(1.1)
 
 
-def test_negative_where_nothing_is_streamed_prefetches_gain_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_negative_where_nothing_is_streamed_parts_gain_nothing(monkeypatch: pytest.MonkeyPatch):
     measurement = _measurement(monkeypatch, lambda plan: 30.0, replace(SMALL, may_stream=False))
-    assert measurement._ordered_prefetch_gain(PROFILE) == PROFILE
+    assert measurement._multistride_gains(PROFILE) == PROFILE
 
 
 def test_streams_that_are_faster_than_the_caches_are_believed_where_they_won_before(
