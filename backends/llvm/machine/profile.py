@@ -32,7 +32,9 @@ class MachineProfile:
     """Bytes of source and destination from which on stores that bypass the caches pay, for transpositions and whatever
     else jumps between many sequences (nchw to nhwc, 16 MiB), on one thread."""
     streaming_volume_few: int
-    """The same for few sequences, as of copies, and where several threads share the work (24 MiB)."""
+    """The same for few sequences, as of copies (24 MiB)."""
+    streaming_volume_shared: int
+    """The same where several threads share the work, in however many sequences (24 MiB)."""
     streaming_volume_converting: int
     """The same for transpositions that convert their elements (8 MiB)."""
     cached_ns: float
@@ -136,6 +138,7 @@ def built_in_profile(l2: int, l3: int, cpu: str = "") -> MachineProfile:
         profile,
         streaming_volume=2 * l2,
         streaming_volume_few=2 * l2,
+        streaming_volume_shared=2 * l2,
         streaming_volume_converting=3 * l2 // 2,
         cached_ns=5.4,
         streamed_ns=3.9,
@@ -183,6 +186,7 @@ def _by_caches(l2: int, l3: int) -> MachineProfile:
         source=BUILT_IN,
         streaming_volume=alone,
         streaming_volume_few=few,
+        streaming_volume_shared=few,
         streaming_volume_converting=alone // 2,
         cached_ns=1.5,
         streamed_ns=2.4,

@@ -56,13 +56,16 @@ _LEAST_STAGED = 8 * LINE
 def streaming_volume(machine: Machine, threads: int = 1, *, few_streams: bool = False) -> int:
     """Bytes of source and destination from which on streaming pays, by the profile of the machine.
 
-    More where the steps go through few sequences (`in_few_streams`), and where there are several threads:
-    through the caches each is as fast as if it were alone, of the memory's bandwidth one alone takes most. Measured on
-    Zen 4, GB/s of two threads for 15 MiB, through the caches and past them: nchw to nhwc 91 and 53, nChw16c to nchw 120
-    and 50, croutons 136 and 97, bytes transposed 55 and 54.
+    More where the steps go through few sequences (`in_few_streams`), and where there are several threads: through the
+    caches each is as fast as if it were alone, of the memory's bandwidth one alone takes most. Measured on Zen 4, GB/s
+    of two threads for 15 MiB, through the caches and past them: nchw to nhwc 91 and 53, nChw16c to nchw 120 and 50,
+    croutons 136 and 97, bytes transposed 55 and 54. On Zen 3, 16 MiB of nchw to nhwc, one thread 19 and 30, two 56 and
+    41, copies 46 and 44, 93 and 46.
     """
     profile = machine.profile
-    return profile.streaming_volume_few if few_streams or threads > 1 else profile.streaming_volume
+    if threads > 1:
+        return profile.streaming_volume_shared
+    return profile.streaming_volume_few if few_streams else profile.streaming_volume
 
 
 def streaming_limit(steps: Sequence[Step], pair: ElementPair, machine: Machine, threads: int) -> int:

@@ -146,10 +146,12 @@ class _Measurement:
                 found = part(found)
         return found
 
-    def _seconds(self, plans: Sequence[Plan], rounds: int = _ROUNDS, *, usual: bool = False) -> list[float]:
+    def _seconds(
+        self, plans: Sequence[Plan], rounds: int = _ROUNDS, threads: int = 1, *, usual: bool = False
+    ) -> list[float]:
         """The least time of a call of each, or the `usual` one: the median."""
         x, y = (int(buffer.ctypes.data) for buffer in self.buffers)
-        calls = {str(k): partial(load(plan, self.machine), x, y) for k, plan in enumerate(plans)}
+        calls = {str(k): partial(load(plan, self.machine, threads), x, y) for k, plan in enumerate(plans)}
         limits = Limits(seconds=self.patience, fewest=min(rounds, _FEWEST), most=rounds, batch=0.001)
         times = race(calls, lambda _: inf, limits)
         return [times.median(name) if usual else times.best(name) for name in calls]
@@ -181,10 +183,14 @@ class _Measurement:
         few = self._crossover(lambda volume, s: _copy(volume // 2, streaming=s), profile.streaming_volume_few)
         converting = ElementPair.of(Conversion("f32", "bf16"))
         converted = self._crossover(self._transposition(converting), profile.streaming_volume_converting)
+        shared = profile.streaming_volume_shared
+        if thread_pool.available(2) > 1:
+            shared = self._crossover(self._transposition(ElementPair(4, 4)), shared, threads=2)
         return replace(
             profile,
             streaming_volume=transposed,
             streaming_volume_few=max(few, transposed),
+            streaming_volume_shared=max(shared, transposed),
             streaming_volume_converting=min(converted, transposed),
         )
 
@@ -196,7 +202,7 @@ class _Measurement:
 
         return plan
 
-    def _crossover(self, plan: Callable[[int, bool], Plan], built_in: int) -> int:
+    def _crossover(self, plan: Callable[[int, bool], Plan], built_in: int, threads: int = 1) -> int:
         """The volume from which on streamed stores win; the built-in one where time is short or no plan streams."""
         # Of the volumes, the largest at which they lose, and the smallest at which they win, from which on they do.
         low, high = -1, len(self.volumes) - 1
@@ -210,7 +216,7 @@ class _Measurement:
             # Not the least times: others take their part of the last level, and how much, those do not say. Measured
             # on Zen 3 as one of several virtual machines, 16 MiB of nhwc to nchw, least and usual GB/s through the
             # caches 21 and 13, past them 39 and 30.
-            through, past = self._seconds(plans, 2 * _ROUNDS, usual=True)
+            through, past = self._seconds(plans, 2 * _ROUNDS, threads, usual=True)
             low, high = (low, middle) if through > _AHEAD * past else (middle, high)
         return self.volumes[high]
 

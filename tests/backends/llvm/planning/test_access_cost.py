@@ -310,6 +310,7 @@ def _random_machine(rng: Random) -> Machine:
         | {
             "source": "made up",
             "streaming_volume_converting": size(0, 24),
+            "streaming_volume_shared": size(0, 24),
             "sequences": rng.randint(1, 64),
             "prefetch_gain": rng.choice((0.8, 1.0, 1.2)),
             "multistride_copy_gain": rng.choice((0.8, 1.2)),

@@ -186,11 +186,9 @@ def test_a_long_plan_is_in_parts_and_a_short_one_is_not():
 
 def _planned_for_this_machine() -> Machine:
     """This machine, which is told that its caches are small and that parts gain."""
-    volumes = dict.fromkeys(
-        ("streaming_volume", "streaming_volume_few", "streaming_volume_converting"), 1 << 16
-    )
-    facts = {**host().profile.to_json(), **GAINS, **volumes, "streamed_conflict_ns": 0.0}
-    profile = MachineProfile.from_json(facts)
+    facts = host().profile.to_json()
+    volumes = dict.fromkeys((name for name in facts if name.startswith("streaming_volume")), 1 << 16)
+    profile = MachineProfile.from_json({**facts, **GAINS, **volumes, "streamed_conflict_ns": 0.0})
     return replace(host(), l2=32 << 10, l3=64 << 10, measured=profile)
 
 

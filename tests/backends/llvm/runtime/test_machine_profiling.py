@@ -58,12 +58,35 @@ Rate = Callable[[Plan], float]
 def _measurement(monkeypatch: pytest.MonkeyPatch, rate: Rate, machine: Machine = SMALL) -> Any:
     """A measurement of `machine`, all of whose plans run at this rate."""
 
-    def seconds(self: object, plans: Sequence[Plan], rounds: int = 0, *, usual: bool = False) -> list[float]:
+    def seconds(
+        self: object, plans: Sequence[Plan], rounds: int = 0, threads: int = 1, *, usual: bool = False
+    ) -> list[float]:
         return [index(plan.src_bytes + plan.dst_bytes) / rate(plan) / 1e9 for plan in plans]
 
     kind = vars(machine_profiling)["_Measurement"]
     monkeypatch.setattr(kind, "_seconds", seconds)
     return kind(machine, 60.0)
+
+
+def test_where_streams_win_is_measured_with_two_threads_as_well(monkeypatch: pytest.MonkeyPatch):
+    measurement, calls = _measurement(monkeypatch, lambda plan: 30.0), list[int]()
+
+    def seconds(
+        plans: Sequence[Plan], rounds: int = 0, threads: int = 1, *, usual: bool = False
+    ) -> list[float]:
+        """Streams are faster, of two threads from 2 MiB on."""
+        calls.append(threads)
+        volume = index(plans[0].src_bytes + plans[0].dst_bytes)
+        return [2.0, 1.0 if threads == 1 or volume >= 2 << 20 else 3.0]
+
+    monkeypatch.setattr(measurement, "_seconds", seconds)
+    monkeypatch.setattr(machine_profiling.thread_pool, "available", lambda threads: threads)
+    found = measurement._streaming_volumes(PROFILE)
+    assert found.streaming_volume < 1 << 20 < found.streaming_volume_shared <= 4 << 20
+    calls.clear()
+    monkeypatch.setattr(machine_profiling.thread_pool, "available", lambda threads: 1)
+    found = measurement._streaming_volumes(PROFILE)
+    assert found.streaming_volume_shared == PROFILE.streaming_volume_shared and set(calls) == {1}
 
 
 def _read_by_turns(plan: Plan) -> int:
