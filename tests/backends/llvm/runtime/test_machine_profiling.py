@@ -70,6 +70,10 @@ def _measurement(monkeypatch: pytest.MonkeyPatch, rate: Rate, machine: Machine =
 
 def test_where_streams_win_is_measured_with_two_threads_as_well(monkeypatch: pytest.MonkeyPatch):
     measurement, calls = _measurement(monkeypatch, lambda plan: 30.0), list[int]()
+    cpus = 2
+
+    def available(threads: int) -> int:
+        return min(threads, cpus)
 
     def seconds(
         plans: Sequence[Plan], rounds: int = 0, threads: int = 1, *, usual: bool = False
@@ -80,11 +84,11 @@ def test_where_streams_win_is_measured_with_two_threads_as_well(monkeypatch: pyt
         return [2.0, 1.0 if threads == 1 or volume >= 2 << 20 else 3.0]
 
     monkeypatch.setattr(measurement, "_seconds", seconds)
-    monkeypatch.setattr(machine_profiling.thread_pool, "available", lambda threads: threads)
+    monkeypatch.setattr(machine_profiling.thread_pool, "available", available)
     found = measurement._streaming_volumes(PROFILE)
     assert found.streaming_volume < 1 << 20 < found.streaming_volume_shared <= 4 << 20
     calls.clear()
-    monkeypatch.setattr(machine_profiling.thread_pool, "available", lambda threads: 1)
+    cpus = 1
     found = measurement._streaming_volumes(PROFILE)
     assert found.streaming_volume_shared == PROFILE.streaming_volume_shared and set(calls) == {1}
 
