@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,28 @@ def _session(model: Any, optimized: bool) -> Any:
 def counts(model: Any) -> Counter[str]:
     """How many nodes there are of each operator."""
     return Counter(node.op_type for node in model.graph.node)
+
+
+def transposed_bytes(model: Any, shapes: Mapping[str, Sequence[int]]) -> int:
+    """The bytes of all values that Transposes give where inputs have these shapes; those whose shape onnx does not
+    infer are left out."""
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    for value in fixed.graph.input:
+        for dim, extent in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
+            dim.dim_value = extent
+    del fixed.graph.value_info[:]
+    for value in fixed.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    graph = onnx.shape_inference.infer_shapes(fixed, data_prop=True).graph
+    types = {value.name: value.type.tensor_type for value in [*graph.value_info, *graph.input, *graph.output]}
+    total = 0
+    for node in graph.node:
+        if node.op_type == "Transpose" and node.output[0] in types:
+            tensor = types[node.output[0]]
+            width = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).itemsize
+            total += width * prod(dim.dim_value for dim in tensor.shape.dim)
+    return total
 
 
 def came_back(source: Any, *arrays: Any) -> Any:
