@@ -73,10 +73,13 @@ def streaming_limit(steps: Sequence[Step], pair: ElementPair, machine: Machine, 
 
     Tiles that convert gain earlier than copies do, for they read many rows side by side and write far apart. Measured
     on Zen 4 with an L3 of 32 MiB, nchw f32 to nhwc bf16, GB/s through the caches and streamed: 12 MiB 50 and 61, 9 MiB
-    51 and 58, 6 MiB 60 and 63.
+    51 and 58, 6 MiB 60 and 63. Several threads that transpose narrow elements gain no later than one does. Measured on
+    Zen 3, two threads, 16 MiB of nhwc to nchw, through the caches and streamed: f32 61 and 45, bf16 29 and 75, u8 23
+    and 42.
     """
     if pair.conversion is None:
-        return streaming_volume(machine, threads, few_streams=in_few_streams(steps))
+        narrow = any(isinstance(step.kernel, Tile) and step.kernel.width < 4 for step in steps)
+        return streaming_volume(machine, 1 if narrow else threads, few_streams=in_few_streams(steps))
     limit = streaming_volume(machine, threads)
     if not any(isinstance(step.kernel, Tile) for step in steps):
         return limit

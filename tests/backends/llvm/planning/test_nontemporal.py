@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import index
 from random import Random
 
 import pytest
@@ -108,6 +109,15 @@ def test_a_larger_volume_is_cached_for_threads_and_few_streams_but_not_for_conve
     tile = [step_of("nchw", "nhwc", (2, 64, 7, 8))]
     assert streaming_limit(tile, ElementPair(4, 4), WIDE, 1) == alone
     assert streaming_limit(tile, ElementPair.of(Conversion("f32", "i8")), WIDE, 1) < alone
+
+
+def test_threads_stay_in_the_caches_for_longer_unless_they_transpose_narrow_elements():
+    def limit(width: int, threads: int) -> int:
+        step = Step((), 0, 0, move_tile(Loop(64, 4096, width), Axis(64, 4096), width, WIDE))
+        return index(streaming_limit([step], ElementPair(width, width), WIDE, threads))
+
+    assert limit(4, 2) == WIDE.profile.streaming_volume_shared > limit(4, 1)
+    assert limit(2, 2) == limit(2, 1) == limit(1, 2) == WIDE.profile.streaming_volume
 
 
 def test_few_streams_are_those_that_go_on_where_they_ended():
