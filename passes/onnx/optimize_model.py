@@ -27,6 +27,7 @@ from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import is_blocked
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
 from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions, may_dilate
+from layout_ir.passes.onnx.einsum_transposes import write_einsum_transposes
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
 from layout_ir.passes.onnx.flattened_products import fold_into_weights, may_fold
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
@@ -241,6 +242,7 @@ def _chosen(
         )
     check_names(model.graph)
     check_shapes(model.graph, shapes)
+    write_einsum_transposes(model.graph)
     if not (certificate or consumer.starters or _has_transposes(model.graph)):
         # No value has several orders: there is nothing to choose, whatever is known of types.
         nothing = Traffic(0, 0, 0)

@@ -6,7 +6,7 @@
     ConvInteger, MatMulInteger             the same with scales of 1, where no sum leaves what f32 counts exactly; a
                                            longer product is the sum of such
     FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
-    Einsum                                 transpositions, sums and products
+    Einsum                                 transpositions, sums and products (`einsum_decomposition`)
     Mod of integers by constants           what a division leaves
     ScatterND, ScatterElements             at constant places slices of the data beside the updates, else updates of
                                            rows, for which there is a loop (`scatter_decomposition`)
@@ -29,7 +29,6 @@ stays opaque.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
 from math import prod
 from typing import Any, cast
 
@@ -39,6 +38,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.backends.onednn.rewrites.deformed_convolution import deformed_convolution
+from layout_ir.backends.onednn.rewrites.einsum_decomposition import product_of_terms
 from layout_ir.backends.onednn.rewrites.fourier_decomposition import frames_transformed, transformed
 from layout_ir.backends.onednn.rewrites.function_bodies import function_body
 from layout_ir.backends.onednn.rewrites.gather_decomposition import (
@@ -66,7 +66,7 @@ from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
 from layout_ir.backends.onednn.rewrites.runtime_decomposition import embedded, product_with_bits
 from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered, scattered_elements
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import PermuteOp, ReshapeOp, attribute_of, dtype_of
+from layout_ir.dialects.layout import PermuteOp, attribute_of, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
@@ -74,10 +74,6 @@ from layout_ir.frontends.onnx.stand_ins import fused_operand_order
 
 _EXACT = 1 << 24
 """Up to this every integer is an f32."""
-
-_MOST_TERMS = 32
-"""Tensors of an Einsum at most, as many as NumPy's own takes in all of its releases: all pairs are looked at, again for
-each product."""
 
 
 def decompose_nodes(module: ModuleOp) -> None:
@@ -413,80 +409,6 @@ def _fused_matmul(node: OpaqueNode) -> SSAValue:
     return node.apply(nn.MulOp, product, node.constant(np.array(alpha, np.float32)))
 
 
-# Einsum ---------------------------------------------------------------------------------------------------------------
-
-
-def _einsum(node: OpaqueNode) -> SSAValue:
-    """Products of two tensors each, that of the fewest elements next."""
-    left, arrow, out = str(node.attribute("equation")).replace(" ", "").partition("->")
-    terms: list[str] = left.split(",")
-    if not arrow or "." in left or len(terms) != len(node.inputs) or len(terms) > _MOST_TERMS:
-        raise Unsupported
-    if any(len(set(term)) != len(term) for term in (*terms, out)) or not set(out) <= set(left):
-        raise Unsupported
-    sides = [node.input(number) for number in range(len(terms))]
-    shapes = [shape_of(side) for side in sides]
-    if [len(term) for term in terms] != [len(shape) for shape in shapes]:
-        raise Unsupported
-    extents = dict(zip("".join(terms), (extent for shape in shapes for extent in shape), strict=True))
-    while len(terms) > 2:
-        products = {pair: _kept(terms, pair, out) for pair in combinations(range(len(terms)), 2)}
-        (first, second), kept = min(
-            products.items(), key=lambda item: prod(extents[name] for name in item[1])
-        )
-        product = _product(node, [sides[first], sides[second]], [terms[first], terms[second]], kept)
-        rest = [k for k in range(len(terms)) if k not in (first, second)]
-        sides = [product, *(sides[k] for k in rest)]
-        terms = [kept, *(terms[k] for k in rest)]
-    return _product(node, sides, terms, out)
-
-
-def _kept(terms: Sequence[str], pair: tuple[int, int], out: str) -> str:
-    """The dims of the product of two terms that other terms or the result have."""
-    others = set(out).union(*(term for k, term in enumerate(terms) if k not in pair))
-    return "".join(name for name in dict.fromkeys(terms[pair[0]] + terms[pair[1]]) if name in others)
-
-
-def _product(node: OpaqueNode, sides: list[SSAValue], terms: list[str], out: str) -> SSAValue:
-    """A product of matrices, in batches of the dims that both operands and the result have."""
-    for number, term in enumerate(terms):
-        # What one operand alone has, and the result has not, is summed first.
-        others = {name for other in terms if other is not term for name in other} | set(out)
-        axes = tuple(d for d, name in enumerate(term) if name not in others)
-        if axes:
-            sides[number] = node.apply(nn.ReduceSumOp, sides[number], axes=axes, keepdims=False)
-        terms[number] = "".join(name for name in term if name in others)
-    if len(terms) == 1:
-        return _ordered(node, sides[0], terms[0], out)
-    first, second = terms
-    given = [dict(zip(term, shape_of(side), strict=True)) for term, side in zip(terms, sides, strict=True)]
-    extents = given[0] | given[1]
-    if any(side[name] != extents[name] for side in given for name in side):
-        raise Unsupported  # an extent of 1 is broadcast
-    both = [name for name in first if name in second]
-    batch = "".join(name for name in both if name in out)
-    summed = "".join(name for name in both if name not in out)
-    rows = "".join(name for name in first if name not in second)
-    columns = "".join(name for name in second if name not in first)
-
-    def size(names: str) -> int:
-        return prod(extents[name] for name in names)
-
-    a = _ordered(node, sides[0], first, batch + rows + summed)
-    b = _ordered(node, sides[1], second, batch + summed + columns)
-    lead = tuple(extents[name] for name in batch)
-    a = node.insert(ReshapeOp(a, (*lead, size(rows), size(summed))))
-    b = node.insert(ReshapeOp(b, (*lead, size(summed), size(columns))))
-    product = node.apply(nn.MatmulOp, a, b)
-    names = batch + rows + columns
-    return _ordered(node, node.insert(ReshapeOp(product, [extents[name] for name in names])), names, out)
-
-
-def _ordered(node: OpaqueNode, value: SSAValue, names: str, wanted: str) -> SSAValue:
-    """`value`, whose dims have these names, with its dims in another order."""
-    return value if names == wanted else node.insert(PermuteOp(value, [names.index(name) for name in wanted]))
-
-
 # Remainders -----------------------------------------------------------------------------------------------------------
 
 
@@ -531,7 +453,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "com.microsoft::QLinearLeakyRelu": _on_reals(
         lambda node, x: node.apply(nn.LeakyReluOp, x, alpha=node.attribute("alpha", 0.01))
     ),
-    "Einsum": _einsum,
+    "Einsum": product_of_terms,
     "Mod": _remainder,
     "Scatter": scattered_elements,
     "ScatterElements": scattered_elements,

@@ -13,6 +13,7 @@ from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.op_primitives.integer_primitives import state_integer_options
 from layout_ir.backends.onednn.rewrites.channel_multipliers import split_channel_multipliers
 from layout_ir.backends.onednn.rewrites.chosen_layouts import move_ops_without_kernels
+from layout_ir.backends.onednn.rewrites.column_addends import split_column_addends
 from layout_ir.backends.onednn.rewrites.convolution_windows import shrink_windows
 from layout_ir.backends.onednn.rewrites.dequantization_sinking import sink_dequantizations
 from layout_ir.backends.onednn.rewrites.equal_ops import merge_equal_ops
@@ -50,6 +51,7 @@ def rewrite_before_selection(module: ModuleOp, function: FuncOp) -> None:
         split_channel_multipliers(module)
         merge_groups(module, library())
         decompose_prefix_sums(module)
+        split_column_addends(module)
         decompose_resizes(module)
         sink_dequantizations(module)
         compose_transpositions(module)

@@ -5,7 +5,7 @@ other. So for more than one element each direction becomes a node of its own. Th
 at the last step of the direction. Where the last cell state of an LSTM is used, its nodes have all three results.
 Lengths that are those of whole sequences, and peepholes of 0, are left out. Other lengths say which steps are 0 and
 which one is the last; for the direction from behind, each sequence is turned around, and its results back. A batch in
-front is brought behind the steps.
+front is brought behind the steps. Nodes on floats of 16 bits, for which there are no primitives, compute in f32.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from layout_ir.backends.onednn.op_primitives.primitive_operands import widened
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
 from layout_ir.backends.onednn.rewrites.mask_decomposition import as_i64, places, reversed_rows
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
@@ -35,6 +36,8 @@ def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
     given = iter(op.results)
     results = [next(given) if there else None for there in op.given_outputs]
     used = [value is not None and bool(list(value.uses)) for value in results] + [False, False]
+    if any(value is not None and dtype_of(value.type) in ("f16", "bf16") for value in node.inputs):
+        return _in_single_precision(node, results)
     if node.attribute("layout", 0):
         return _with_steps_in_front(node, results)
     size = node.attribute("hidden_size", 0)
@@ -74,6 +77,30 @@ def split_recurrent(node: OpaqueNode) -> list[SSAValue | None]:
         _joined(node, [part[2] for part in parts], 0) if with_states else None,
     ]
     return [value for value, there in zip(found, op.given_outputs, strict=False) if there]
+
+
+def _in_single_precision(node: OpaqueNode, results: Sequence[SSAValue | None]) -> list[SSAValue | None]:
+    """The results of the same node in f32, rounded to what they are."""
+
+    def converted(value: SSAValue, dtype: str) -> SSAValue:
+        return node.converted(value, dtype, (None, None), (None, None))
+
+    inputs: list[SSAValue | None] = []
+    for value in node.inputs:
+        dtype = "" if value is None else dtype_of(value.type)
+        if value is None or dtype not in ("f16", "bf16"):
+            inputs.append(value)
+        elif (elements := elements_of(value)) is not None:
+            inputs.append(node.constant(widened(elements, dtype)))
+        else:
+            inputs.append(converted(value, "f32"))
+    types = [None if value is None else node.type_of("f32", shape_of(value)) for value in results]
+    made = _same_node(node, inputs, node.op.node_attributes.data, types)
+    given = [value for value in results if value is not None]
+    return [
+        None if new is None else converted(new, dtype_of(old.type))
+        for new, old in zip(made, given, strict=True)
+    ]
 
 
 def _without_what_changes_nothing(

@@ -1,7 +1,8 @@
 """Resizing by which the library has no primitive, as products with constant matrices, one per dim that changes.
 
 The library resamples linearly, with the positions of `half_pixel`, and loops choose nearest elements: cubic
-interpolation, and linear interpolation between corners (`align_corners`), are left.
+interpolation, and linear interpolation between corners (`align_corners`), are left. Where no dim changes, each
+mode reads all elements at their own places.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from layout_ir.backends.onednn.op_primitives.resizes import resampled_by_library
 from layout_ir.backends.onednn.rewrites.inserted_ops import InsertedOps
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import PermuteOp, dtype_of, is_any
+from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of, is_any
 from layout_ir.dialects.nn.source_positions import linear_matrix, resize_scales
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
@@ -30,31 +31,36 @@ def resized(node: OpaqueNode) -> SSAValue:
         raise Unsupported
     found = cubic_resize(shape_of(value), node.constant_input(2), node.constant_input(3), node.attribute)
     result = shape_of(node.op.results[0])
-    if found is None or not found.changes or found.result != result:
+    if found is None or found.result != result:
         raise Unsupported
+    if not found.changes:
+        return node.insert(ReshapeOp(value, result))
     if not _are_small(value, result, found.changes):
         raise Unsupported
     return _multiplied(node, value, {dim: found.matrix(dim) for dim in found.changes})
 
 
 def decompose_resizes(module: ModuleOp) -> None:
-    """Replaces, in place, linear resizes of f32 with open layouts that the library does not resample."""
+    """Replaces, in place, linear resizes of f32 with open layouts that the library does not resample, and those that
+    change nothing."""
     for op in list(module.walk()):
-        if (
-            not isinstance(op, nn.ResizeOp)
-            or not is_any(op.result.type)
-            or dtype_of(op.x.type) != "f32"
-            or op.mode != "linear"
-            or not all((*shape_of(op.x), *shape_of(op.result)))
-            or resampled_by_library(op)
-        ):
+        if not isinstance(op, nn.ResizeOp) or not is_any(op.result.type):
             continue
         x, y = shape_of(op.x), shape_of(op.result)
+        if not all((*x, *y)):
+            continue
         scales = resize_scales(x, op.sizes, op.scales)
         dims = [dim for dim in range(len(x)) if y[dim] != x[dim] or scales[dim] != 1]
-        if dims and _are_small(op.x, y, dims):
+        ops = InsertedOps(op)
+        if not dims:
+            ops.replace(ops.insert(ReshapeOp(op.x, y)))
+        elif (
+            dtype_of(op.x.type) == "f32"
+            and op.mode == "linear"
+            and not resampled_by_library(op)
+            and _are_small(op.x, y, dims)
+        ):
             matrices = {dim: linear_matrix(y[dim], x[dim], scales[dim], op.coordinates) for dim in dims}
-            ops = InsertedOps(op)
             ops.replace(_multiplied(ops, op.x, matrices))
 
 

@@ -157,12 +157,12 @@ class Body:
         self.nodes.append(onnx.helper.make_node(op_type, list(inputs), [name], **attributes))
         return name
 
-    def add_several(self, op_type: str, count: int, *inputs: str) -> list[str]:
+    def add_several(self, op_type: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
         """The names of the results of another node."""
         import onnx.helper
 
         names = [f"value {len(self.nodes)}.{number}" for number in range(count)]
-        self.nodes.append(onnx.helper.make_node(op_type, list(inputs), names))
+        self.nodes.append(onnx.helper.make_node(op_type, list(inputs), names, **attributes))
         return names
 
     def constant(self, elements: ArrayLike, element: int) -> str:

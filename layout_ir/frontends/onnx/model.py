@@ -15,6 +15,7 @@ import numpy as np
 from layout_ir.forking import loading
 from layout_ir.frontends.onnx.functions import Call, domain_of, inlined
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
+from layout_ir.frontends.onnx.node_order import with_sorted_nodes
 from layout_ir.frontends.onnx.old_opsets import OLDEST_READ, OPSET, renewed
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 
@@ -57,7 +58,10 @@ if TYPE_CHECKING:
 
 
 def load(source: Source) -> Model:
-    """The model in a file, in bytes or in a ModelProto. Raises OnnxImportError where it is cut, invalid or too old."""
+    """The model in a file, in bytes or in a ModelProto, its nodes in an order in which they can run.
+
+    Raises OnnxImportError where it is cut, invalid or too old.
+    """
     model, folder, title = _read(source)
     if model.graph.sparse_initializer:
         name = model.graph.sparse_initializer[0].values.name
@@ -75,6 +79,8 @@ def load(source: Source) -> Model:
 
 def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
     """The model as it is, a copy of a ModelProto, and the folder of its file for external data, which are not read.
+
+    Nodes are moved where they cannot run in the order in which they stand.
 
     Raises OnnxImportError where it is cut or invalid.
     """
@@ -113,7 +119,7 @@ def _read(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
         model, folder = _parse(data, title), path.parent
     _check(model, title)
     _check_names(model)
-    return renewed(model), folder, title
+    return renewed(with_sorted_nodes(model)), folder, title
 
 
 def _opsets(

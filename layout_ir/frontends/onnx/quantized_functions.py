@@ -33,6 +33,30 @@ def dynamic_product(body: Body) -> Sequence[str]:
     return [body.add("Add", product, body.input(4)) if body.has(4) else product]
 
 
+def dynamic_lstm(body: Body) -> Sequence[str]:
+    """DynamicQuantizeLSTM: an LSTM whose weights are integers, inputs first and gates last, of scales per direction, or
+    per direction and row of gates.
+
+    ONNX Runtime multiplies integers: it also rounds the sequence, and the hidden state at each step, to 256 levels of
+    their range. Here they stay as they are, which is more exact.
+    """
+    directions = 2 if body.attribute("direction", "forward") == "bidirectional" else 1
+    element = body.element(8)
+
+    def weights(number: int, scale: int) -> str:
+        levels = body.cast(body.input(number), element)
+        if body.has(scale + 1):
+            middle = body.cast(body.input(scale + 1), element)
+            levels = body.add("Sub", levels, body.reshaped(middle, directions, 1, -1))
+        real = body.add("Mul", levels, body.reshaped(body.input(scale), directions, 1, -1))
+        return body.add("Transpose", real, perm=[0, 2, 1])
+
+    others = body.given(8)[3:]
+    attributes = ("activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size")
+    stated = body.stated((*attributes, "input_forget"))
+    return body.add_several("LSTM", 3, body.input(0), weights(1, 8), weights(2, 10), *others, **stated)
+
+
 def quantized_choice(body: Body) -> Sequence[str]:
     """QLinearWhere."""
     return _quantized(body, body.add("Where", body.input(0), _real(body, 1), _real(body, 4)), 7)

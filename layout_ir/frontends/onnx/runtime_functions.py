@@ -32,6 +32,7 @@ from layout_ir.frontends.onnx.function_body import (
 )
 from layout_ir.frontends.onnx.quantized_functions import (
     WINDOW,
+    dynamic_lstm,
     dynamic_product,
     pool_of_channels_last,
     product_to_float,
@@ -119,6 +120,7 @@ def _renamed(op_type: str, inputs: int, *attributes: str) -> Function:
 
 FUNCTIONS: dict[str, Function] = {
     "com.microsoft.Attention": attention,
+    "com.microsoft.DynamicQuantizeLSTM": dynamic_lstm,
     "com.microsoft.DynamicQuantizeMatMul": dynamic_product,
     "com.microsoft.GatherBlockQuantized": rows_of_blocks,
     "com.microsoft.GatherND": _renamed("GatherND", 2),

@@ -11,7 +11,7 @@ import pytest
 from layout_ir.backends.reference.node_evaluation import NodeEvaluation
 from layout_ir.errors import LayoutError
 from tests.frontends.onnx.onnxruntime_oracle import session_results
-from tests.frontends.onnx.runtime_nodes import NODES, RuntimeNode, floats, group_query
+from tests.frontends.onnx.runtime_nodes import NODES, RuntimeNode, dynamic_lstm, floats, group_query
 
 
 def _evaluated(node: RuntimeNode) -> list[Any]:
@@ -47,3 +47,20 @@ def test_negative_a_use_without_a_function_is_refused():
         LayoutError, match=r"com\.microsoft::GroupQueryAttention with these inputs and attributes"
     ):
         _evaluated(node)
+
+
+def test_a_recurrence_of_integers_is_more_exact_than_that_of_onnx_runtime():
+    """Which rounds the hidden state at each step: the standard operator says what it is without."""
+    node = dynamic_lstm("forward", steps=6)
+    x, w, r, bias, _, hidden, cell, _, w_scale, w_middle, r_scale, r_middle = node.inputs
+    real = [
+        ((levels.astype(np.float32) - middle) * scale).astype(np.float32).transpose(0, 2, 1)
+        for levels, scale, middle in ((w, w_scale, w_middle), (r, r_scale, r_middle))
+    ]
+    exact = RuntimeNode("LSTM", [x, *real, bias, None, hidden, cell], (1, 2, 3), 3, {"hidden_size": 6}, "")
+    rounded = session_results(node.model(), node.feeds())
+    for found, wanted, near in zip(
+        _evaluated(node), session_results(exact.model(), exact.feeds()), rounded, strict=True
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(found, near, rtol=0, atol=0.05)

@@ -71,6 +71,31 @@ class RuntimeNode:
         return self.arrays(constant=False)
 
 
+def on_256_levels(*shape: int) -> NDArray[Any]:
+    """Multiples of 1/64 which 256 levels of their range hold exactly: the least and the greatest are 255 apart."""
+    found = _random.integers(-120, 135, shape)
+    found.flat[:2] = -120, 135
+    return (found / 64).astype(np.float32)
+
+
+def dynamic_lstm(direction: str, *, steps: int = 1, by_row: bool = False) -> RuntimeNode:
+    """An LSTM whose weights are integers, of a scale per direction or per row of gates.
+
+    ONNX Runtime rounds what it multiplies them with, which changes nothing in the first step.
+    """
+    count, size, width = (2 if direction == "bidirectional" else 1), 6, 4
+    shape = (count, 4 * size) if by_row else (count,)
+    state = on_256_levels(BATCH, size)
+    integers = [levels(count, rows, 4 * size, dtype=np.int8) for rows in (width, size)]
+    scales = [(np.abs(floats(*shape)) + 1) / 200 for _ in integers]
+    middles = [np.full(shape, 0 if by_row else number, np.int8) for number in (2, -3)]
+    inputs = [on_256_levels(steps, BATCH, width), *integers, floats(count, 8 * size), None]
+    inputs += [np.stack([state] * count), floats(count, BATCH, size), None]
+    inputs += [scales[0], middles[0], scales[1], middles[1]]
+    attributes = {"direction": direction, "hidden_size": size}
+    return RuntimeNode("DynamicQuantizeLSTM", inputs, (1, 2, 3, 8, 9, 10, 11), 3, attributes)
+
+
 def _scale(value: float) -> NDArray[Any]:
     return np.array(value, np.float32)
 
@@ -279,5 +304,7 @@ NODES = {
     "pads": RuntimeNode("Pad", [floats(3, 3), np.array([1, 0, 0, 2]), _scale(2)], (1, 2)),
     "range": RuntimeNode("Range", [_scale(0), _scale(5), _scale(1)], (0, 1, 2)),
     "triangle": RuntimeNode("Trilu", [floats(4, 4)], (), 1, {"upper": 0}),
+    "dynamic recurrence": dynamic_lstm("reverse"),
+    "dynamic recurrence, two directions, rows": dynamic_lstm("bidirectional", by_row=True),
 }  # fmt: skip
 """By what is special of them."""

@@ -202,7 +202,7 @@ def test_negative_undefined_values():
     with pytest.raises(
         OnnxImportError, match=r"uses 'z' before node 1 'z' .* computes it: .* not in topological order"
     ):
-        from_onnx(model([node("Relu", "z"), node("Exp", "x", "z")], X))
+        from_onnx(model([node("Add", "x z"), node("Exp", "y", "z")], X))
 
 
 # --- uses of an op that its translation does not know -------------------------------------------------------------

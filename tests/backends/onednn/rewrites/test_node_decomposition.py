@@ -219,32 +219,6 @@ def test_a_product_of_operands_whose_first_dim_lies_behind_others(flags: tuple[i
     compare(made, inputs)
 
 
-@pytest.mark.parametrize(
-    "equation",
-    ["bhid,bhjd->bhij", "bhij,bhjd->bihd", "ij,jk->ik", "ij,kj->ki", "bij,jk->bik", "ijk->ki", "ij->i", "ijk,ilk->ljk",
-     "abc,cd->d", "i,j->ij", "ij,ij->", "ij,jk,kl->il", "ij,kl,jk->il", "bac,cdh,ba->bad", "ij,jk,ik->",
-     "i,j,k,l->ljki"],
-)  # fmt: skip
-def test_an_einsum(equation: str):
-    extents = dict(zip("abcdhijkl", (2, 3, 4, 5, 2, 6, 3, 4, 7), strict=True))
-    terms = equation.partition("->")[0].split(",")
-    inputs = {f"x{k}": numbers([extents[name] for name in term], k) for k, term in enumerate(terms)}
-    made = model([node("Einsum", tuple(inputs), "y", equation=equation)], inputs, {}, "y")
-    assert not opaque_nodes(made)
-    compare(made, inputs)
-
-
-@pytest.mark.parametrize(
-    "equation", ["ii->i", "ij,jk", "...j,jk->...k", "ij,jk,kk->ij", f"{','.join(33 * ['a'])}->a"]
-)
-def test_negative_other_einsums_stay_opaque(equation: str):
-    terms = equation.partition("->")[0].split(",")
-    inputs = {f"x{k}": numbers([3] * len(term.replace("...", "a")), k) for k, term in enumerate(terms)}
-    assert opaque_nodes(model([node("Einsum", tuple(inputs), "y", equation=equation)], inputs, {}, "y")) == [
-        "Einsum"
-    ]
-
-
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("fmod", [0, 1])
 @pytest.mark.parametrize("divisor", [7, -7, 1])

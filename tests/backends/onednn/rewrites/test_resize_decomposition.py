@@ -57,6 +57,17 @@ def test_a_picture_between_its_corners(coordinates: str, extents: dict[str, Any]
     assert "nn.resize" not in [op for time in executable.profile(inputs) for op in time.ops]
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize("extents", [{"sizes": np.array([1, 3, 13, 11])}, {"scales": np.ones(4, np.float32)}])
+def test_a_picture_of_the_same_size_is_the_picture(mode: str, coordinates: str, extents: dict[str, Any]):
+    attributes = {"coordinate_transformation_mode": coordinates}
+    made, inputs = resized((1, 3, 13, 11), extents, mode, **attributes)
+    executable = compare(made, inputs)
+    assert "nn.resize" not in [op for time in executable.profile(inputs) for op in time.ops]
+    np.testing.assert_array_equal(executable(inputs)[0], inputs["x"])
+
+
 def test_negative_what_the_library_resamples_stays_with_it():
     made, inputs = resized((1, 3, 13, 11), {"sizes": np.array([1, 3, 26, 22])}, "linear")
     executable = compare(made, inputs)

@@ -1,0 +1,39 @@
+"""Einsums of one operand that only name its dims in another order, as the Transposes that they are.
+
+    Einsum "ijbn->bnij"        Transpose, perm = [2, 3, 0, 1]
+
+As Einsums they would take any order of their operand, and move it all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.subgraphs import nodes_within
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def write_einsum_transposes(graph: onnx.GraphProto) -> None:
+    """Makes such Einsums Transposes, in place, in a graph and its subgraphs."""
+    import onnx.helper
+
+    for outer in graph.node:
+        for node in (outer, *nodes_within(outer)) if outer.attribute else ():
+            if node.op_type == "Einsum" and not domain_of(node.domain) and (order := _order(node)):
+                node.op_type = "Transpose"
+                del node.attribute[:]
+                node.attribute.append(onnx.helper.make_attribute("perm", order))
+
+
+def _order(node: onnx.NodeProto) -> list[int] | None:
+    """Which dim of the operand each dim of the result is; None where the node does anything else."""
+    equations = [attribute.s for attribute in node.attribute if attribute.name == "equation"]
+    if len(equations) != 1 or len(node.input) != 1:
+        return None
+    operand, _, result = equations[0].decode("utf-8", "replace").replace(" ", "").partition("->")
+    if not operand.isalpha() or len(set(operand)) < len(operand) or sorted(operand) != sorted(result):
+        return None
+    return [operand.index(name) for name in result]
