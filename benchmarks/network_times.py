@@ -14,9 +14,10 @@ layouts are chosen by measured prices.
 The first call is that of a model as it comes, in brackets one that was compiled before and is read from a folder, and
 ONNX Runtime's with the session that it needs.
 
-Memory is what a process grows by from before the model is read to after three calls, and at its peak, one process per
-runtime, in which it has run a convolution and a sine before: the pages of libraries, of tens of MB each, are counted on
-neither side. For rows of 1 ms or more in which a peer takes less than 0.95 of our time, the longest steps are listed.
+Memory is what a process has after three calls and at its peak, Python and libraries included: one per runtime, and one
+that reads what was compiled before from a folder. Kernels were compiled before, too.
+
+For rows of 1 ms or more in which a peer takes less than 0.95 of our time, the longest steps are listed.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _SHORT = 1.0
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes by which a process grew: what it held after three calls, and at its peak."""
+    """Bytes of a process: what it held after three calls, and at its peak."""
 
     held: int
     peak: int
@@ -316,48 +317,34 @@ def longest_steps(executable: Any, feeds: Mapping[str, Any]) -> list[str]:
     return [f"{kind} {share / total:.0%}" for kind, share in longest]
 
 
-def grown_memory(name: str, batch: int, threads: int) -> dict[str, Memory]:
-    """What a process of each runtime grows by. Another one makes the model: memory that it gives back would be taken
-    again and not be counted."""
-    grown: dict[str, Memory] = {}
+def memory_of_processes(name: str, batch: int, threads: int) -> dict[str, Memory]:
+    """What a process of each runtime has. Another one makes the model."""
+    found: dict[str, Memory] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = model_file(name, batch, Path(folder))
         np.savez(Path(folder) / "feeds.npz", **_feeds(path, name, batch))
-        for runtime in (OURS, "onnxruntime"):
-            found = _child(f"--memory-of={runtime}", str(path), folder, f"--threads={threads}")
-            if found is not None:
-                grown[runtime] = Memory(**found)
-    return grown
+        for runtime in (OURS, CACHED, CACHED, "onnxruntime"):  # the first that reads has to compile
+            has = _child(f"--memory-of={runtime}", str(path), folder, f"--threads={threads}")
+            if has is not None:
+                found[runtime] = Memory(**has)
+    return found
 
 
 def memory(path: Path, folder: Path, threads: int, runtime: str) -> Memory:
-    """What this process grows by when it runs a model on the inputs that are in `folder` three times."""
+    """What this process has when it has run a model three times on the inputs that are in `folder`."""
     with np.load(folder / "feeds.npz") as found:
         feeds = dict(found)
-    _first_model(folder / "first.onnx", runtime, threads)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
-    before = _status("VmRSS")
-    _kept, call = RUNTIMES[runtime](path, "", feeds, threads, False)
+    if runtime == CACHED:
+        import layout_ir as li
+
+        shapes = {key: value.shape for key, value in feeds.items()}
+        executable = li.compile(str(path), threads=threads, shapes=shapes, cache_dir=folder / "compiled")
+        call: Call = partial(executable, feeds)
+    else:
+        _kept, call = RUNTIMES[runtime](path, "", feeds, threads, False)
     for _ in range(3):
         call()
-    return Memory(_status("VmRSS") - before, _status("VmHWM") - before)
-
-
-def _first_model(path: Path, runtime: str, threads: int) -> None:
-    """Runs a convolution and a sine, so that libraries are loaded, and their code is in memory."""
-    onnx: Any = import_module("onnx")
-    helper, numpy_helper = onnx.helper, onnx.numpy_helper
-    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 8, 8, 8]) for name in "xy")
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["z"], pads=[1, 1, 1, 1]),
-        helper.make_node("Sin", ["z"], ["y"]),
-    ]
-    weights = numpy_helper.from_array(np.ones((8, 8, 3, 3), np.float32), "w")
-    graph = helper.make_graph(nodes, "first", [x], [y], [weights])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    path.write_bytes(model.SerializeToString())
-    feeds = {"x": np.ones((1, 8, 8, 8), np.float32)}
-    RUNTIMES[runtime](path, "first", feeds, threads, False)[1]()
+    return Memory(_status("VmRSS"), _status("VmHWM"))
 
 
 def _status(key: str) -> int:
@@ -404,13 +391,12 @@ def markdown(rows: Sequence[Row], peers: Sequence[str]) -> str:
     if any(row.memory for row in rows):
         lines += [
             "",
-            "| network | batch | ours held, MB | ONNX Runtime | ours at peak | ONNX Runtime |",
-            "|---" * 6 + "|",
+            "| network | batch | read: held, peak, MiB | compiled | ONNX Runtime |",
+            "|---" * 5 + "|",
         ]
         lines += [
-            f"| {_title(row)} | {row.batch} | {row.memory[OURS].held / 1e6:.0f} "
-            f"| {row.memory['onnxruntime'].held / 1e6:.0f} | {row.memory[OURS].peak / 1e6:.0f} "
-            f"| {row.memory['onnxruntime'].peak / 1e6:.0f} |"
+            f"| {_title(row)} | {row.batch} | {_sizes(row, CACHED)} | {_sizes(row, OURS)} "
+            f"| {_sizes(row, 'onnxruntime')} |"
             for row in rows
             if row.memory
         ]
@@ -429,6 +415,11 @@ def _ratio(ratio: tuple[float, float, float] | None) -> str:
     return "" if ratio is None else f"{ratio[0]:.2f} ({ratio[1]:.2f} to {ratio[2]:.2f})"
 
 
+def _sizes(row: Row, runtime: str) -> str:
+    found = row.memory.get(runtime)
+    return "" if found is None else f"{found.held / 2**20:.0f}, {found.peak / 2**20:.0f}"
+
+
 def _title(row: Row) -> str:
     return Path(row.network.removeprefix("onnx:")).name.removesuffix(".onnx")
 
@@ -442,7 +433,7 @@ def main() -> int:
     parser.add_argument("--threads", default="1")
     parser.add_argument("--with", dest="peers", default="onnxruntime,openvino")
     parser.add_argument("--measure", action="store_true", help="layouts by measured prices")
-    parser.add_argument("--memory", action="store_true", help="also what processes grow by")
+    parser.add_argument("--memory", action="store_true", help="also the memory of processes")
     parser.add_argument("--seconds", type=float, default=4.0, help="of timing, per row")
     parser.add_argument("--json", action="store_true", help="print a list of objects")
     parser.add_argument("--row", action="store_true", help=argparse.SUPPRESS)
@@ -467,9 +458,9 @@ def main() -> int:
                 found = _child("--row", *settings)
                 if found is None:
                     continue
-                grown = grown_memory(name, batch, count) if args.memory and count == threads[0] else {}
+                has = memory_of_processes(name, batch, count) if args.memory and count == threads[0] else {}
                 found["ratios"] = {peer: tuple(ratio) for peer, ratio in found["ratios"].items()}
-                found["memory"] = grown
+                found["memory"] = has
                 rows.append(Row(**found))
                 print(f"{name} {batch} {count}: {found['times']}", file=sys.stderr, flush=True)
     print(json.dumps([asdict(row) for row in rows], indent=2) if args.json else markdown(rows, peers))

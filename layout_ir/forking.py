@@ -27,6 +27,10 @@ the child would have half and wait for the rest (Python's own locks of modules a
 other lock of these."""
 
 
+loading_late = RLock()
+"""The same where other locks of these may be held: taken after them, and while no other is taken."""
+
+
 def made_once(make: Callable[[], T]) -> Callable[[], T]:
     """A function that gives what `make` makes at its first call, also to threads that come meanwhile: `functools.cache`
     would have each of them make one."""
@@ -43,7 +47,7 @@ def made_once(make: Callable[[], T]) -> Callable[[], T]:
     return get
 
 
-_locks: list[ref[Lock]] = []
+_locks: list[Callable[[], Lock | None]] = [lambda: loading_late]
 _forks: list[list[Lock]] = []
 """What is held by forks that are under way: by one, or in a signal handler by one inside the other."""
 
@@ -55,6 +59,12 @@ def fork_safe(lock: Lock) -> None:
     or a finalizer that comes in between may compile, call and fork as everybody may.
     """
     _locks.append(ref(lock, _locks.remove))
+
+
+def fork_safe_when_there(find: Callable[[], Lock | None]) -> None:
+    """The same for the lock that `find` gives, None before there is one, as before its module is imported. What makes
+    it takes no other lock of these."""
+    _locks.append(find)
 
 
 def _hold() -> None:

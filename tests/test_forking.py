@@ -151,7 +151,7 @@ def test_the_lock_of_the_bindings_is_held_while_they_call_llvm():
     """What `jit` relies on: their lock is under this name, reentrant, and every call takes it."""
     library = import_module("llvmlite.binding.ffi").lib
     jit = import_module("layout_ir.backends.llvm.runtime.jit")
-    assert library._lock is jit._lock
+    assert library._lock is jit.bindings_lock()
     version, answered = import_module("llvmlite.binding").get_default_triple, threading.Event()
 
     def ask() -> None:
@@ -255,11 +255,11 @@ _WATCHING = """
 import sys
 import numpy as np
 import layout_ir as li
-from layout_ir.forking import loading
+from layout_ir.forking import loading, loading_late
 
 class Watch:
     def find_spec(self, name, path=None, target=None):
-        if not loading._is_owned():
+        if not loading._is_owned() and not loading_late._is_owned():
             print(name)
 
 path = sys.argv[-1]

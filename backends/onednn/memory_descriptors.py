@@ -11,6 +11,7 @@ from ctypes import POINTER, byref, c_int, c_int64, c_void_p
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
+from weakref import WeakValueDictionary
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.onednn.library import Handle, Library, Refused, dims
@@ -61,43 +62,49 @@ class MemoryDescriptor:
         return MemoryDescriptor(library, copy)
 
 
+_SHARED: WeakValueDictionary[tuple[Library, Description], MemoryDescriptor] = WeakValueDictionary()
+"""Descriptors that live, by what they were made from: each takes 700 bytes, and a network has some of a kind."""
+
+
 def described(library: Library, given: Description) -> MemoryDescriptor:
     """The descriptor that was made from `given`. Raises Refused where the library takes none such."""
     extents, dtype, lies = given
+    key = library, (tuple(extents), dtype, lies if lies is None or isinstance(lies, str) else tuple(lies))
+    found = _SHARED.get(key)
+    if found is None:
+        found = _SHARED[key] = _made(*key)
+    return found
+
+
+def _made(library: Library, given: Description) -> MemoryDescriptor:
+    extents, dtype, lies = given
+    handle, api = c_void_p(), library.api
+    said = byref(handle), len(extents), dims(extents), element_type(dtype).onednn
     if lies is None:
-        return any_format(library, extents, dtype)
-    if isinstance(lies, str):
-        return tagged(library, extents, lies, dtype)
-    return strided(library, extents, lies, dtype)
+        library.check(api.dnnl_memory_desc_create_with_tag(*said, _ANY), "memory descriptor")
+    elif isinstance(lies, str):
+        library.check(api.dnnl_memory_desc_create_with_string_tag(*said, lies.encode()), f"tag {lies}")
+    else:
+        status = api.dnnl_memory_desc_create_with_strides(*said, dims(lies))
+        library.check(status, f"strides {tuple(lies)} of {tuple(extents)}")
+    return MemoryDescriptor(library, handle, given)
 
 
 def any_format(library: Library, extents: Sequence[int], dtype: str = "f32") -> MemoryDescriptor:
     """A descriptor that leaves to the library how the elements lie."""
-    handle = c_void_p()
-    call = library.api.dnnl_memory_desc_create_with_tag
-    status = call(byref(handle), len(extents), dims(extents), element_type(dtype).onednn, _ANY)
-    library.check(status, "memory descriptor")
-    return MemoryDescriptor(library, handle, (tuple(extents), dtype, None))
+    return described(library, (extents, dtype, None))
 
 
 def tagged(library: Library, extents: Sequence[int], tag: str, dtype: str = "f32") -> MemoryDescriptor:
     """A descriptor by a tag, of the letters a, b, c, .... Raises Refused where the library takes none such."""
-    handle = c_void_p()
-    call = library.api.dnnl_memory_desc_create_with_string_tag
-    code = element_type(dtype).onednn
-    library.check(call(byref(handle), len(extents), dims(extents), code, tag.encode()), f"tag {tag}")
-    return MemoryDescriptor(library, handle, (tuple(extents), dtype, tag))
+    return described(library, (extents, dtype, tag))
 
 
 def strided(
     library: Library, extents: Sequence[int], strides: Sequence[int], dtype: str = "f32"
 ) -> MemoryDescriptor:
     """A descriptor of elements `strides` apart. Raises Refused where the library takes none such."""
-    handle = c_void_p()
-    call = library.api.dnnl_memory_desc_create_with_strides
-    status = call(byref(handle), len(extents), dims(extents), element_type(dtype).onednn, dims(strides))
-    library.check(status, f"strides {tuple(strides)} of {tuple(extents)}")
-    return MemoryDescriptor(library, handle, (tuple(extents), dtype, tuple(strides)))
+    return described(library, (extents, dtype, strides))
 
 
 def row_major(library: Library, extents: Sequence[int], dtype: str = "f32") -> MemoryDescriptor:

@@ -24,6 +24,7 @@ from layout_ir.backends.llvm.loops.loop_calls import check_indices, index_note
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.onednn.library import ExecutionArgument, Handle
 from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.plan_steps import (
     Address,
     Buffer,
@@ -34,6 +35,7 @@ from layout_ir.backends.onednn.plan_steps import (
     KernelStep,
     Location,
     LoopStep,
+    MemoryArgument,
     Owner,
     Place,
     PrimitiveStep,
@@ -187,22 +189,25 @@ class Activation:
         self.raw = np.empty(plan.arena.size + 2 * guard + ALIGNMENT, np.uint8)
         start = guard + -(self.raw.ctypes.data + guard) % ALIGNMENT
         self.arena = self.raw[start : start + plan.arena.size]
-        self.bytes: dict[Buffer, Array] = {}
-        """Memory that is the same in all calls: of the arena, and of constants."""
+        self.addresses: dict[Buffer, int] = {}
+        """Of memory that is the same in all calls: of the arena, and of constants."""
+        arena = self.arena.ctypes.data
         for buffer in plan.buffers:
             if buffer.owner is Owner.ARENA:
-                offset = plan.offsets[buffer]
-                self.bytes[buffer] = self.arena[offset : offset + buffer.size]
+                self.addresses[buffer] = arena + plan.offsets[buffer]
             elif buffer.owner is Owner.CONSTANT:
-                assert buffer.array is not None
-                self.bytes[buffer] = buffer.array.reshape(-1).view(np.uint8)
+                assert buffer.array is not None and buffer.array.flags.c_contiguous
+                self.addresses[buffer] = buffer.array.ctypes.data
         self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
         self.lent_number = {buffer: number for number, buffer in enumerate(self.lent)}
         """Which of the lent addresses is that of a buffer."""
         self._lent_arrays: list[Array] = []
         """The arrays of the caller, while a call lasts."""
         self._views: dict[Place, Array] = {}
-        """Arrays over `bytes` that steps by Python take."""
+        """Arrays over memory that is the same in all calls, which steps by Python take."""
+        self._objects: dict[tuple[MemoryDescriptor, Buffer | None, int], Handle] = {}
+        """Memory objects, of 0.8 KB each, by what lies in them and where: at an address, or so far behind the beginning
+        of a buffer that the caller has."""
         self._memories: list[tuple[int, Buffer, int]] = []
         """Memory objects over memory that the caller has, and their offsets in it."""
         self._in_records: list[tuple[int, int, Buffer, int]] = []
@@ -318,17 +323,26 @@ class Activation:
     def _primitive(self, step: PrimitiveStep) -> None:
         block = (ExecutionArgument * len(step.arguments))()
         for k, argument in enumerate(step.arguments):
-            held = self.bytes.get(argument.buffer)
-            address = 0 if held is None else held.ctypes.data + argument.offset
-            memory: Handle = self.library.new_memory(argument.descriptor.handle, address)
-            if held is None:
-                self._memories.append((_pointer(memory), argument.buffer, argument.offset))
-            block[k].argument, block[k].memory = argument.number, memory.value
-            self._keep.append(memory)
+            block[k].argument, block[k].memory = argument.number, self._memory(argument).value
         self._keep.append(block)
         execute = self._address_of("dnnl_primitive_execute")
         given = _pointer(step.primitive), _pointer(self.stream), len(block), addressof(block)
         self._record(STATUS, execute, *given)
+
+    def _memory(self, argument: MemoryArgument) -> Handle:
+        """The memory object of an argument, which others that lie alike in the same place have too."""
+        address = self.addresses.get(argument.buffer)
+        if address is None:
+            key = argument.descriptor, argument.buffer, argument.offset
+        else:
+            key = argument.descriptor, None, address + argument.offset
+        found = self._objects.get(key)
+        if found is None:
+            there = 0 if address is None else address + argument.offset
+            found = self._objects[key] = self.library.new_memory(argument.descriptor.handle, there)
+            if address is None:
+                self._memories.append((_pointer(found), argument.buffer, argument.offset))
+        return found
 
     def _kernel(self, kernel: Kernel | ByteCopy, source: Location, target: Location) -> None:
         """A compiled kernel: alone, on the threads of OpenMP where the library has them, else on our own."""
@@ -338,11 +352,11 @@ class Activation:
         else:
             places = self._parallel(kernel.address, kernel.threads)
         for word, place in zip(places, (source, target), strict=True):
-            held = self.bytes.get(place.buffer)
-            if held is None:
+            address = self.addresses.get(place.buffer)
+            if address is None:
                 self._in_records.append((len(self._records) - 1, word, place.buffer, place.start))
             else:
-                self._records[-1][word] = held.ctypes.data + place.start
+                self._records[-1][word] = address + place.start
 
     def _parallel(self, address: int, threads: int) -> tuple[int, int]:
         """Adds the record of a function with two arguments and its part; the words of the record that these are."""
@@ -357,16 +371,16 @@ class Activation:
 
     def _loop(self, step: LoopStep) -> None:
         arguments = step.kernel.arguments()
-        address = arguments.ctypes.data
+        row = arguments.ctypes.data
         for k, place in enumerate((*step.operands, step.result)):
-            held = self.bytes.get(place.buffer)
-            if held is None:
-                self._in_arguments.append((address + 8 * k, place.buffer, place.start))
+            address = self.addresses.get(place.buffer)
+            if address is None:
+                self._in_arguments.append((row + 8 * k, place.buffer, place.start))
             else:
-                arguments[k] = held.ctypes.data + place.start
+                arguments[k] = address + place.start
         self._keep.append(arguments)
         first, _ = self._parallel(step.kernel.address, step.kernel.threads)
-        self._records[-1][first] = address
+        self._records[-1][first] = row
         if step.kernel.has_indices:
             title = f"node '{step.node}'" if step.node else step.text.ops[-1]
             self.with_indices.append((title, arguments))
@@ -382,10 +396,8 @@ class Activation:
 
     def _address(self, place: Place) -> Address:
         """Where a row-major value lies."""
-        held = self.bytes.get(place.buffer)
-        if held is None:
-            return Location(place.buffer, start=place.start)
-        return held.ctypes.data + place.start
+        address = self.addresses.get(place.buffer)
+        return Location(place.buffer, start=place.start) if address is None else address + place.start
 
     # Running ----------------------------------------------------------------------------------------------------
 
@@ -523,10 +535,12 @@ class Activation:
         return results
 
     def _bytes_of(self, buffer: Buffer) -> Array:
-        found = self.bytes.get(buffer)
-        if found is None:
-            found = self._lent_arrays[self.lent_number[buffer]].reshape(-1).view(np.uint8)
-        return found
+        if buffer.owner is Owner.ARENA:
+            offset = self.plan.offsets[buffer]
+            return self.arena[offset : offset + buffer.size]
+        lent = buffer.array if buffer.owner is Owner.CONSTANT else self._lent_arrays[self.lent_number[buffer]]
+        assert lent is not None
+        return lent.reshape(-1).view(np.uint8)
 
     def _tensor(self, place: Place) -> Tensor:
         kind = storage(place.dtype)

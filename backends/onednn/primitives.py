@@ -15,7 +15,7 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from layout_ir.backends.onednn.library import Handle, Library
-from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor, row_major
 
 
 class Argument(IntEnum):
@@ -185,7 +185,7 @@ class PrimitiveDescriptor:
 
     def descriptor(self, argument: int) -> MemoryDescriptor:
         """The memory descriptor of an execution argument: what was given, or chosen for `any`."""
-        return self._found.descriptor(_OF_ARGUMENT, argument)
+        return self._found.descriptor(argument)
 
     @property
     def scratchpad_size(self) -> int:
@@ -193,8 +193,8 @@ class PrimitiveDescriptor:
         return self._found.scratchpad_size
 
     def scratchpad(self) -> MemoryDescriptor:
-        """The memory descriptor of the scratchpad."""
-        return self._found.descriptor(_SCRATCHPAD, 0)
+        """The memory descriptor of the scratchpad: so many bytes."""
+        return row_major(self.library, (self.scratchpad_size,), "ui8")
 
     def primitive(self) -> Handle:
         """The compiled primitive, which any number of threads may execute."""
@@ -218,6 +218,7 @@ class _Implementation:
         given = [_passed(argument) for argument in request.arguments]
         pd = c_void_p()
         library.check(create(byref(pd), library.engine, *given, attributes.value), request.name)
+        self._copies: dict[int, MemoryDescriptor] = {}
         # Replaced as one: a thread that asks keeps both alive, and no lock could stay taken where a process forks.
         self._made: tuple[Handle, Handle | None] = (
             Handle(pd, library.api.dnnl_primitive_desc_destroy),
@@ -232,11 +233,14 @@ class _Implementation:
         self._library.check(query(made[0].value, _IMPLEMENTATION, 0, byref(name)), "implementation")
         return (name.value or b"").decode()
 
-    def descriptor(self, what: int, argument: int) -> MemoryDescriptor:
-        """A copy of one of its memory descriptors."""
-        made = self._made
-        found = self._library.api.dnnl_primitive_desc_query_md(made[0].value, what, argument)
-        return MemoryDescriptor.copied(self._library, c_void_p(found))
+    def descriptor(self, argument: int) -> MemoryDescriptor:
+        """A copy of the memory descriptor of an argument."""
+        found = self._copies.get(argument)
+        if found is None:
+            made = self._made
+            owned = self._library.api.dnnl_primitive_desc_query_md(made[0].value, _OF_ARGUMENT, argument)
+            found = self._copies[argument] = MemoryDescriptor.copied(self._library, c_void_p(owned))
+        return found
 
     @property
     def scratchpad_size(self) -> int:

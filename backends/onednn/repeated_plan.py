@@ -212,7 +212,7 @@ class PlacedTrips:
         elif buffer.owner is Owner.INPUT:
             slot = self.taken[buffer.number]
         else:
-            slot = fixed(self.activation.bytes[buffer].ctypes.data)
+            slot = fixed(self.activation.addresses[buffer])
         return _moved(slot, place.start)
 
 

@@ -1,10 +1,11 @@
 """A plan as a file, and back: what was decided once, so that another process need only make the primitives.
 
-    layout-ir executable 1      a line that says what it is
+    layout-ir executable 4      a line that says what it is
     digest                      32 bytes: SHA-256 of all that follows
-    length                      8 bytes, little-endian, of the head
+    lengths                     8 bytes each, little-endian, of the head and of the code
     head                        JSON: who can run it, and the plan; of blobs, offset and length
-    blobs                       constants as they are stored, and the objects of kernels, each on a cache line
+    code                        the objects of kernels, and of what walks over the steps
+    constants                   as they are stored, each on a cache line
 
 The file holds machine code, which is run: it is for who would run a program of whoever wrote it. The digest finds
 accidents. It fits the library, the release of this package and the CPU that it was made for, and nothing else: where
@@ -27,7 +28,8 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.loops.loop_calls import argument_row
-from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.machine.host_facts import processor_facts
+from layout_ir.backends.llvm.machine.machine import host, processor_name
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.onednn.library import Library, Refused, dims
@@ -55,7 +57,6 @@ from layout_ir.backends.onednn.plan_steps import (
 )
 from layout_ir.backends.onednn.primitives import (
     Algorithm,
-    Argument,
     BinaryPostOp,
     EltwisePostOp,
     PostOp,
@@ -64,11 +65,13 @@ from layout_ir.backends.onednn.primitives import (
     Request,
     SumPostOp,
 )
+from layout_ir.backends.onednn.step_driver import DRIVER_KEY, offer_driver, step_driver
 from layout_ir.errors import LayoutError
 from layout_ir.version import __version__
 
-_MAGIC = b"layout-ir executable 3\n"
-_HEAD = len(_MAGIC) + 32 + 8
+_MAGIC = b"layout-ir executable 4\n"
+_DIGEST, _LENGTH = 32, 8
+_FRONT = len(_MAGIC) + _DIGEST + 2 * _LENGTH
 """Bytes in front of the head."""
 
 Json = dict[str, Any]
@@ -78,11 +81,12 @@ _Argument = tuple[int, Any, int, int]
 
 def environment(library: Library) -> Json:
     """What a plan was made by and for: each entry must be the same where it is run."""
+    facts = processor_facts() or f"{host().cpu} {host().features}"
     return {
         "layout-ir": __version__,
         "library": str(library),
         "its instructions": library.instruction_set,
-        "CPU": f"{host().cpu} {hashlib.sha256(host().features.encode()).hexdigest()}",
+        "CPU": f"{processor_name()} {hashlib.sha256(facts.encode()).hexdigest()}",
     }
 
 
@@ -90,31 +94,30 @@ def environment(library: Library) -> Json:
 
 
 class _Blobs:
-    """Bytes behind the head, each object once."""
+    """Bytes behind the head, each object of code once."""
 
     def __init__(self) -> None:
-        self.parts: list[bytes | memoryview] = []
+        self.constants: list[bytes | memoryview] = []
         self.size = 0
-        self._known: dict[bytes, list[int]] = {}
+        self.objects: dict[tuple[bytes, str], int] = {}
+        """The objects of kernels with the name of the function, and their numbers."""
 
-    def add(self, data: bytes | memoryview) -> list[int]:
-        """Where `data` will be: offset from the first blob, and length."""
+    def add(self, data: memoryview) -> list[int]:
+        """Where a constant will be: offset from the first one, and length."""
         place = [self.size, len(data)]
         padding = bytes(-len(data) % ALIGNMENT)
-        self.parts += [data, padding]
+        self.constants += [data, padding]
         self.size += len(data) + len(padding)
         return place
 
-    def add_once(self, data: bytes) -> list[int]:
-        """The same for what may come again."""
-        if data not in self._known:
-            self._known[data] = self.add(data)
-        return self._known[data]
+    def code(self, data: bytes, name: str) -> int:
+        """The number of an object in the file."""
+        return self.objects.setdefault((data, name), len(self.objects))
 
 
 def file_of(runnable: RunnablePlan) -> Iterator[bytes | memoryview]:
     """The parts of the file. Raises LayoutError where the plan has ops by the reference, or a layout without text."""
-    plan, blobs = runnable.plan, _Blobs()
+    plan, blobs, driver = runnable.plan, _Blobs(), step_driver().code
     content: Json = {
         "environment": environment(plan.library),
         "threads": runnable.threads,
@@ -127,10 +130,13 @@ def file_of(runnable: RunnablePlan) -> Iterator[bytes | memoryview]:
         "arena": asdict(plan.arena),
         "bytes not moved": plan.bytes_not_moved,
         "steps": [{**_step(step, blobs), "text": asdict(step.text)} for step in plan.steps],
+        "driver": {"key": DRIVER_KEY, "size": len(driver.object_code)},
+        "objects": [[len(data), name] for data, name in blobs.objects],
     }
     head = json.dumps(content, separators=(",", ":"), default=_number).encode()
-    head += b" " * (-(_HEAD + len(head)) % ALIGNMENT)
-    parts = [len(head).to_bytes(8, "little"), head, *blobs.parts]
+    code = driver.object_code + b"".join(data for data, _ in blobs.objects)
+    code += bytes(-(_FRONT + len(head) + len(code)) % ALIGNMENT)
+    parts = [*(len(part).to_bytes(_LENGTH, "little") for part in (head, code)), head, code, *blobs.constants]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -198,7 +204,7 @@ def _step(step: Step, blobs: _Blobs) -> Json:
 def _kernel(kernel: Kernel | ByteCopy, name: str, blobs: _Blobs) -> Json:
     if isinstance(kernel, ByteCopy):
         return {"bytes": kernel.nbytes}
-    return {"object": blobs.add_once(kernel.code.object_code), "name": name, "threads": kernel.threads}
+    return {"object": blobs.code(kernel.code.object_code, name), "threads": kernel.threads}
 
 
 def _request_argument(argument: Any) -> Any:
@@ -244,21 +250,28 @@ class _LoadedKernel:
 def read_plan(path: str, library: Library) -> RunnablePlan:
     """The plan in a file. Raises OSError, and LayoutError for a damaged file or one for another machine."""
     with open(path, "rb") as stream:
-        data = aligned(os.fstat(stream.fileno()).st_size)
-        data = data[: stream.readinto(data.data)]
-    if bytes(data[: len(_MAGIC)]) != _MAGIC:
-        raise LayoutError(f"{path} is no executable that this release of layout-ir has saved")
-    start = len(_MAGIC) + 32
-    if hashlib.sha256(data[start:].data).digest() != bytes(data[len(_MAGIC) : start]):
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            raise LayoutError(f"{path} is no executable that this release of layout-ir has saved")
+        expected, lengths = stream.read(_DIGEST), stream.read(2 * _LENGTH)
+        # As many bytes as the file has, whatever it says: it may be damaged.
+        left = max(os.fstat(stream.fileno()).st_size - _FRONT, 0)
+        sizes = [int.from_bytes(lengths[at : at + _LENGTH], "little") for at in (0, _LENGTH)]
+        head, code = (stream.read(min(size, left)) for size in sizes)
+        # The rest alone stays in memory.
+        constants = aligned(max(left - len(head) - len(code), 0))
+        constants = constants[: stream.readinto(constants.data)]
+    digest = hashlib.sha256(lengths)
+    for part in (head, code, constants.data):
+        digest.update(part)
+    if digest.digest() != expected:
         raise LayoutError(f"{path} is damaged: its digest is another one")
-    size = int.from_bytes(bytes(data[start : start + 8]), "little")
-    head: Json = json.loads(bytes(data[_HEAD : _HEAD + size]))
+    content: Json = json.loads(head)
     for name, there in environment(library).items():
-        if head["environment"].get(name) != there:
+        if content["environment"].get(name) != there:
             raise LayoutError(
-                f"{path} was saved for another {name}: {head['environment'].get(name)}, not {there}"
+                f"{path} was saved for another {name}: {content['environment'].get(name)}, not {there}"
             )
-    return _Reader(head, data[_HEAD + size :], library).runnable()
+    return _Reader(content, code, constants, library).runnable()
 
 
 def _text(said: Json) -> StepText:
@@ -267,11 +280,19 @@ def _text(said: Json) -> StepText:
 
 
 class _Reader:
-    def __init__(self, head: Json, blobs: NDArray[np.uint8], library: Library) -> None:
+    def __init__(self, head: Json, code: bytes, constants: NDArray[np.uint8], library: Library) -> None:
         self.head = head
-        self.blobs = blobs
+        self.constants = constants
         self.library = library
-        self._codes: dict[tuple[int, str], Code] = {}
+        end: int = head["driver"]["size"]
+        if head["driver"]["key"] == DRIVER_KEY:
+            offer_driver(code[:end])
+        objects: list[bytes] = []
+        for size, _ in head["objects"]:
+            objects.append(code[end : end + size])
+            end += size
+        self._names: list[str] = [name for _, name in head["objects"]]
+        self._codes = Code.of_objects(objects, self._names)
         self._buffers: list[Buffer] = [self._buffer(k, said) for k, said in enumerate(head["buffers"])]
 
     def runnable(self) -> RunnablePlan:
@@ -301,7 +322,7 @@ class _Reader:
 
     def _blob(self, place: Sequence[int]) -> NDArray[np.uint8]:
         first, size = place
-        return self.blobs[first : first + size]
+        return self.constants[first : first + size]
 
     def _location(self, said: Json) -> Location:
         buffer: Buffer = self._buffers[int(said["buffer"])]
@@ -330,12 +351,10 @@ class _Reader:
         return move, self._location(source), self._location(destination)
 
     def _kernel(self, said: Json, tensors: int = 0) -> _LoadedKernel:
-        key = said["object"][0], said["name"]
-        if key not in self._codes:
-            self._codes[key] = Code.of_object(bytes(self._blob(said["object"])), (said["name"],))
-        code = self._codes[key]
+        number: int = said["object"]
+        code, name = self._codes[number], self._names[number]
         threads = thread_pool.available(said["threads"])
-        return _LoadedKernel(code, code.address(said["name"]), threads, said.get("indices", False), tensors)
+        return _LoadedKernel(code, code.address(name), threads, said.get("indices", False), tensors)
 
     def _primitive(self, said: Json, text: StepText) -> PrimitiveStep:
         request = Request(
@@ -354,18 +373,16 @@ class _Reader:
             )
         arguments = [
             MemoryArgument(
-                number, self._descriptor(made_from, number, descriptor), self._buffers[buffer], offset
+                number,
+                descriptor.descriptor(number) if made_from is None else described(self.library, made_from),
+                self._buffers[buffer],
+                offset,
             )
             for number, made_from, buffer, offset in cast("list[_Argument]", said["arguments"])
         ]
         return PrimitiveStep(
             text, descriptor, descriptor.primitive(), tuple(arguments), said["implementation"]
         )
-
-    def _descriptor(self, made_from: Any, number: int, of: PrimitiveDescriptor) -> MemoryDescriptor:
-        if made_from is not None:
-            return described(self.library, made_from)
-        return of.scratchpad() if number == Argument.SCRATCHPAD else of.descriptor(number)
 
     def _request_argument(self, said: Any) -> Any:
         if isinstance(said, list):

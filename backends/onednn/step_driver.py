@@ -188,16 +188,19 @@ over:
 """
 
 
+DRIVER_KEY = f"step driver 5 {DATA}"
+"""What the machine code depends on beside the processor."""
+
+
 class StepDriver:
     """The compiled walk over records: `driver(address, first, end)` runs those from `first` to before `end`.
 
     Returns `end`, or the number of the record whose call failed. The GIL is released meanwhile.
     """
 
-    def __init__(self) -> None:
-        names = ("walk", "lend", "lend_objects", "run")
-        self._code = Code(_source, host(), names, key=f"step driver 4 {host().triple} {DATA}")
-        self.walk_at, self.lend_at = (self._code.address(name) for name in ("walk", "lend"))
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.walk_at, self.lend_at = (code.address(name) for name in ("walk", "lend"))
         """Where the two functions are, for machine code that calls them (`trip_driver`)."""
         self._call = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64)(self.walk_at)
         lend = CFUNCTYPE(None, c_void_p, c_int64, c_void_p)
@@ -205,9 +208,9 @@ class StepDriver:
         """Writes addresses of memory that is lent for a call to where they are needed: `lend(patches, count, lent)`.
 
         A patch is the address of a word, which of the lent addresses it gets, and how many bytes behind it."""
-        self.lend_objects = lend(self._code.address("lend_objects"))
+        self.lend_objects = lend(code.address("lend_objects"))
         """The same where `lent` has arrays of NumPy, by `id`."""
-        self.run = CFUNCTYPE(c_int64, c_void_p)(self._code.address("run"))
+        self.run = CFUNCTYPE(c_int64, c_void_p)(code.address("run"))
         """Does that and walks, returning what the walk does, or `NOTED`: `run(block)`.
 
         A block is the address and number of patches, the address of `lent`, those of records, and those of the
@@ -218,10 +221,21 @@ class StepDriver:
         return self._call(records, first, end)
 
 
+_offered: list[bytes] = []
+
+
+def offer_driver(data: bytes) -> None:
+    """Has `step_driver` take the driver from an object, of a file for this processor, if it is not made yet: it is
+    compiled only where nobody has it, since LLVM would be loaded for it alone."""
+    _offered[:] = [data]
+
+
 @made_once
 def step_driver() -> StepDriver:
-    """The driver, compiled once."""
-    return StepDriver()
+    """The driver, made once."""
+    if _offered:
+        return StepDriver(Code.of_objects([_offered.pop()], ["walk"])[0])
+    return StepDriver(Code(_source, host(), ("walk", "lend", "lend_objects", "run"), key=DRIVER_KEY))
 
 
 @cache

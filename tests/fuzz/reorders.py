@@ -28,7 +28,8 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.arrays.storage import gather, scatter
 from layout_ir.backends.llvm import compile_many
-from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
+from layout_ir.backends.llvm.machine.host_facts import llvm
+from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.narrow_floats import decoded

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
+from layout_ir.backends.llvm.machine.host_facts import llvm
+from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.errors import LayoutError
 
 _X86 = "x86_64-unknown-linux-gnu"

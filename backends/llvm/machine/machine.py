@@ -9,16 +9,11 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
+from layout_ir.backends.llvm.machine.host_facts import host_facts
 from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.dialects.kernel.plan import LINE as LINE
-
-# The bindings have no type information.
-llvm: Any = import_module("llvmlite.binding")
-LLVMLITE = str(import_module("llvmlite").__version__)
 
 LANE = 16
 """Bytes in which vector registers shuffle: all of them are made of such lanes."""
@@ -112,11 +107,11 @@ def host() -> Machine:
 
 def detected() -> Machine:
     """This machine as it describes itself, nothing measured."""
-    features = llvm.get_host_cpu_features()
-    triple = llvm.get_process_triple()
-    if features.get("avx512bw") and features.get("avx512vl"):
+    facts = host_facts()
+    features = set(facts.features.split(","))
+    if {"+avx512bw", "+avx512vl"} <= features:
         vector = 64
-    elif features.get("avx2"):
+    elif "+avx2" in features:
         vector = 32
     else:
         vector = 16
@@ -124,7 +119,7 @@ def detected() -> Machine:
     l1, l2 = sizes.get(1, 32 << 10), sizes.get(2, 512 << 10)
     l1_ways, l2_ways = (_ways(level, size) for level, size in ((1, l1), (2, l2)))
     return Machine(
-        triple, llvm.get_host_cpu_name(), features.flatten(), vector, l1, l2, sizes.get(3, max(l2, 8 << 20)),
+        facts.triple, facts.cpu, facts.features, vector, l1, l2, sizes.get(3, max(l2, 8 << 20)),
         l1_ways=l1_ways, l2_ways=l2_ways,
     )  # fmt: skip
 

@@ -40,7 +40,7 @@ _MOST_BYTES = 1 << 24
 kept are of this size at most, so that one that is not cannot fill the memory."""
 _DROPPED = re.compile(r"(code|choice)-\d+-[0-9a-f]{64}|\.layout-ir-.*")
 """Our files that are dropped when there are too many. Profiles are few, old, and what all plans depend on: without one
-the machine would be measured again, and code made anew for other plans."""
+the machine would be measured again, and code made anew for other plans. So is what LLVM says of the processor."""
 
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _MOST_LINKS = 40
@@ -62,7 +62,7 @@ def folder() -> Path | None:
 
 
 def name(kind: str, *parts: object) -> str:
-    """The file, of kind "code", "choice" or "profile", for what depends on `parts` and our version, on nothing else."""
+    """The file, of kind "code", "choice", "host" or "profile", for what depends on `parts` and our version alone."""
     digest = hashlib.sha256("\0".join(map(str, (__version__, *parts))).encode()).hexdigest()
     return f"{kind}-{VERSION}-{digest}"
 

@@ -1,35 +1,50 @@
 """From LLVM IR to addresses of functions, without the generic pass pipeline.
 
-One code generator per machine serves all kernels, one linker some tens of them: linking 2 KiB of object takes 0.14 ms,
-and what a kernel occupies is given back when it is dropped. An engine of its own for every kernel (MCJIT) took 0.9 ms
-and 0.7 MiB each, which the heap kept.
+One code generator per machine serves all kernels. Where code is ELF for x86-64 we link it ourselves (`object_linker`),
+and a process that compiles nothing is without LLVM. Elsewhere one linker of LLVM serves some tens of kernels: linking
+2 KiB of object takes 0.14 ms, and what a kernel occupies is given back when it is dropped. An engine of its own for
+every kernel (MCJIT) took 0.9 ms and 0.7 MiB each, which the heap kept.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from functools import cache, lru_cache
-from importlib import import_module
+from contextlib import AbstractContextManager, suppress
+from functools import cache, lru_cache, partial
 from itertools import count
 from typing import Any
 
-from layout_ir.backends.llvm.machine.machine import LLVMLITE, Machine, host, llvm
+from layout_ir.backends.llvm.machine.host_facts import bindings, host_facts, llvm
+from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import code_cache
-from layout_ir.forking import fork_safe
+from layout_ir.backends.llvm.runtime.object_linker import CAN_LINK, Image, Unsupported
+from layout_ir.forking import fork_safe_when_there
+
+Lock = AbstractContextManager[Any]
+
+
+def _lock_of_bindings() -> Lock | None:
+    return getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
+
 
 # The bindings keep global state (targets, code generators) that is not safe under concurrent use. So does LLVM: with
 # locks of its own, which a child would find taken where it is forked while another thread is inside. The lock under
 # which the bindings make every call, those of finalizers too, serves both, and there is no second one to wait for
 # while it is held.
-_lock: AbstractContextManager[Any] = import_module("llvmlite.binding.ffi").lib._lock
-fork_safe(_lock)
+fork_safe_when_there(_lock_of_bindings)
+
+
+def bindings_lock() -> Lock:
+    """That lock."""
+    return bindings().ffi.lib._lock
+
 
 _numbers = count()
 
 _GENERATION = 32
-"""Kernels of one linker. It keeps 9 KiB for each, dropped or not, until it goes with the last of them; making one
-takes 0.6 ms."""
+"""Kernels of one linker of LLVM. It keeps 9 KiB for each, dropped or not, until it goes with the last of them; making
+one takes 0.6 ms."""
 
 
 @cache
@@ -68,13 +83,27 @@ def _linker(generation: int) -> Any:
     return llvm.create_lljit_compiler(target_machine(host()), use_jit_link=True)
 
 
-def _linked(data: bytes, names: Sequence[str]) -> Any:
-    """The object `data` in memory, with the addresses of `names`."""
-    library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
-    for name in names:
-        library.export_symbol(name)
-    number = next(_numbers)
-    return library.link(_linker(number // _GENERATION), f"kernel{number}")
+def _linked(data: bytes, names: Sequence[str]) -> Callable[[str], int]:
+    """The object `data` in memory: gives the addresses of functions, and keeps them. Raises RuntimeError for an object
+    that lacks one of `names`."""
+    if CAN_LINK:
+        with suppress(Unsupported):
+            find = partial(Image([data]).address, 0)
+            for name in names:
+                find(name)
+            return find
+    return _linked_by_llvm(data, names)
+
+
+def _linked_by_llvm(data: bytes, names: Sequence[str]) -> Callable[[str], int]:
+    with bindings_lock():
+        _initialized(native=True)
+        library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+        for name in names:
+            library.export_symbol(name)
+        number = next(_numbers)
+        linked = library.link(_linker(number // _GENERATION), f"kernel{number}")
+    return lambda name: int(linked[name])
 
 
 class Code:
@@ -86,37 +115,45 @@ class Code:
 
     object_code: bytes
     """The object that was linked, for who keeps it elsewhere."""
+    _find: Callable[[str], int]
 
     def __init__(
         self, text: str | Callable[[], str], machine: Machine, names: Sequence[str], *, level: int = 1, key: str = "",
     ) -> None:  # fmt: skip
-        file = code_cache.name("code", key, machine, LLVMLITE, llvm.llvm_version_info, level) if key else ""
+        file = code_cache.name("code", key, machine, host_facts().compiler, level) if key else ""
         data = code_cache.read(file) if key else None
         if data is not None and self._takes(data, names):
             return
         text = text if isinstance(text, str) else text()
-        with _lock:
+        with bindings_lock():
             data = bytes(_generator(machine, level).emit_object(llvm.parse_assembly(text)))
-            self._library: Any = _linked(data, names)
+        self._find = _linked(data, names)
         self.object_code = data
         if key:
             code_cache.write(file, data)
 
     @classmethod
-    def of_object(cls, data: bytes, names: Sequence[str]) -> Code:
-        """The functions `names` of an object that was made for this machine. Raises RuntimeError for what is none."""
-        _initialized(native=True)
-        code = cls.__new__(cls)
-        with _lock:
-            code._library = _linked(data, names)
-        code.object_code = data
-        return code
+    def of_objects(cls, objects: Sequence[bytes], names: Sequence[str]) -> list[Code]:
+        """Of each of the objects, which were made for this machine, the function of its name: side by side in memory,
+        which goes with the last of them. Raises RuntimeError for what is no object, or lacks the function."""
+        finds: list[Callable[[str], int]] = []
+        if CAN_LINK:
+            with suppress(Unsupported):
+                image = Image(objects)
+                finds = [partial(image.address, number) for number in range(len(objects))]
+        finds = finds or [_linked_by_llvm(data, [name]) for data, name in zip(objects, names, strict=True)]
+        codes: list[Code] = []
+        for data, name, find in zip(objects, names, finds, strict=True):
+            code = cls.__new__(cls)
+            code._find, code.object_code = find, data
+            code.address(name)
+            codes.append(code)
+        return codes
 
     def _takes(self, data: bytes, names: Sequence[str]) -> bool:
         """Whether `data` is the object that it should be."""
         try:
-            with _lock:
-                self._library = _linked(data, names)
+            self._find = _linked(data, names)
         except RuntimeError:  # whole, but not what its name says
             return False
         self.object_code = data
@@ -124,18 +161,18 @@ class Code:
 
     def address(self, name: str) -> int:
         """Where function `name` starts."""
-        return int(self._library[name])
+        return self._find(name)
 
 
 def assembly(text: str, machine: Machine, *, level: int = 1) -> str:
     """What `text` becomes in a file, for people."""
-    with _lock:
+    with bindings_lock():
         tm = target_machine(machine, level=level, jit=False)
         return str(tm.emit_assembly(llvm.parse_assembly(text)))
 
 
 def object_file(text: str, machine: Machine, *, level: int = 1) -> bytes:
     """What `text` becomes in a file, position independent, for a linker."""
-    with _lock:
+    with bindings_lock():
         tm = target_machine(machine, level=level, jit=False)
         return bytes(tm.emit_object(llvm.parse_assembly(text)))

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from layout_ir.backends.llvm.machine.machine import Machine, host, llvm, processor_name
+from layout_ir.backends.llvm.machine.host_facts import llvm
+from layout_ir.backends.llvm.machine.machine import Machine, host, processor_name
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import SIZES
 from layout_ir.tools.benchmark.measure import COPIES, OTHER_BYTES, Result

@@ -15,7 +15,8 @@ import pytest
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.emission.emit import emit_module
-from layout_ir.backends.llvm.machine.machine import host, llvm
+from layout_ir.backends.llvm.machine.host_facts import llvm
+from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime import entry, thread_pool
 from layout_ir.backends.llvm.runtime.array_kinds import codes
 from layout_ir.backends.llvm.runtime.call import plan_reorder

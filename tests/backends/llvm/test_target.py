@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import DiagnosticException
 
+from layout_ir.backends.llvm.machine.host_facts import llvm
 from layout_ir.backends.llvm.machine.known_cpus import machine_named
-from layout_ir.backends.llvm.machine.machine import llvm
 from layout_ir.backends.llvm.runtime.jit import object_file
 from layout_ir.backends.llvm.target import LLVMIRTarget, llvm_ir
 from layout_ir.dialects.kernel.ops import KernelDialect

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 
@@ -11,6 +12,7 @@ from layout_ir.backends.onednn.library import Refused, library
 from layout_ir.backends.onednn.memory_descriptors import (
     any_format,
     conventional_strides,
+    described,
     descriptor_of,
     row_major,
     strided,
@@ -31,6 +33,18 @@ def test_a_descriptor_says_the_layout(tag: str, shape: tuple[int, ...]):
     assert said.shape == shape
     assert replace(said, pad="undef", names=layout.names).same_map(layout)
     assert found.nbytes == layout.nbytes("f32")
+
+
+def test_what_is_made_from_equal_numbers_is_one_descriptor_as_long_as_anybody_has_it():
+    first = strided(library(), (2, 3), (5, 1))
+    assert strided(library(), [2, 3], [5, 1]) is first
+    given = first.made_from
+    assert given is not None and described(library(), given) is first
+    others = strided(library(), (2, 3), (3, 1)), strided(library(), (2, 3), (5, 1), "ui8")
+    assert first not in (*others, any_format(library(), (2, 3)))
+    gone = ref(first)
+    del first
+    assert gone() is None and strided(library(), (2, 3), (5, 1)).blocking().strides == (5, 1)
 
 
 def test_strides_with_holes_are_kept_and_an_offset_is_left_out():

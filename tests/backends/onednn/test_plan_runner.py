@@ -12,6 +12,7 @@ import pytest
 import layout_ir as li
 from layout_ir.backends.onednn import plan_runner
 from layout_ir.backends.onednn.plan_runner import PlanRunner
+from layout_ir.backends.onednn.plan_steps import PrimitiveStep
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects import nn
 from layout_ir.errors import LayoutError
@@ -103,6 +104,25 @@ def test_negative_a_write_outside_of_the_arena_is_seen(monkeypatch: pytest.Monke
     activation.calls.append(writes_too_far)
     with pytest.raises(LayoutError, match="outside of the arena"):
         runner([tensor])
+
+
+def test_arguments_that_lie_alike_in_one_place_are_one_memory_object():
+    program = Program((4, 8))
+    x = program.argument(0)
+    w = program.constant(numbers((8, 8), 1))
+    a = program.add(nn.MatmulOp, x, w)
+    b = program.add(nn.MatmulOp, a, w)
+    executable = compare(program.module(program.add(nn.MatmulOp, b, w), a), numbers((4, 8)))
+    steps = [step for step in executable.plan.steps if isinstance(step, PrimitiveStep)]
+    places = {
+        (argument.descriptor, argument.buffer, argument.offset)
+        for step in steps
+        for argument in step.arguments
+    }
+    activation: Any = PlanRunner(executable.plan, threads=1).new_activation()
+    assert len(activation._objects) <= len(places) < sum(len(step.arguments) for step in steps)
+    results = activation.run([numbers((4, 8), 2)], None, (), {})
+    assert all((x == y).all() for x, y in zip(results, executable([numbers((4, 8), 2)]), strict=True))
 
 
 def test_an_executable_that_is_dropped_returns_its_memory():

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import FixedUnit, Unit
+from layout_ir.backends.llvm.machine.host_facts import llvm
 from layout_ir.backends.llvm.machine.known_cpus import known_cpus
-from layout_ir.backends.llvm.machine.machine import llvm
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.element_types import bits_of
 from tests.backends.llvm.cases import CANARY, POISON, Case, buffers, expected

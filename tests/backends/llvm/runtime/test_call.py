@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import compile_many, compile_reorder, reorder
+from layout_ir.backends.llvm.machine.host_facts import llvm
 from layout_ir.backends.llvm.machine.known_cpus import local_machine, machine_named
-from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
+from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan
 from layout_ir.backends.llvm.runtime.compiled_plan import load
