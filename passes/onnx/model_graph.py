@@ -33,7 +33,8 @@ UNKNOWN_EXTENT = 64
 """The extent for which a dim of an input counts whose extent only the run time knows, in bytes moved.
 
 Those that are the first of an input count as 1. That goes by the name of the extent: a value has the same size in any
-order of its dims. Extents of other values count as what they are for inputs of that size, if that can be inferred.
+order of its dims. Extents of other values count as what they are for inputs of that size, if that can be inferred, or
+follows from Reshapes (`counted_extents`).
 """
 
 
@@ -356,10 +357,10 @@ class Graph:
         shape = self.sized_shape(name)
         if shape is None:
             return UNKNOWN_EXTENT
-        return sum(not isinstance(n, int) and n not in self._input_extents for n in shape)
+        return sum(not isinstance(n, int) and n not in self.input_extents for n in shape)
 
     @cached_property
-    def _input_extents(self) -> frozenset[str]:
+    def input_extents(self) -> frozenset[str]:
         """The names of the extents of inputs."""
         shapes = (self.shape(value.name) or () for value in self.proto.input)
         return frozenset(n for shape in shapes for n in shape if isinstance(n, str))
@@ -380,9 +381,7 @@ class Graph:
                 if shape is None:
                     found.add(None)
                 elif not is_static(shape):
-                    found.update(
-                        [n for n in shape if not isinstance(n, int) and n not in self._input_extents]
-                    )
+                    found.update([n for n in shape if not isinstance(n, int) and n not in self.input_extents])
         return found
 
     @cached_property

@@ -1,0 +1,61 @@
+"""What extents count as that follow from Reshapes."""
+
+from __future__ import annotations
+
+import onnx
+import onnx.helper as oh
+import pytest
+
+from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph
+from layout_ir.passes.onnx.typed_graphs import typed_graphs
+from tests.passes.onnx.optimized import model_of, value
+
+
+def _windows(*windows: str | int) -> Graph:
+    """A picture of 8x12 per batch, reshaped to `windows` by a computed shape, and a product of these."""
+    nodes = [
+        oh.make_node("Reshape", ["x", "s"], ["y"]),
+        oh.make_node("MatMul", ["y", "w"], ["z"]),
+        oh.make_node("Reshape", ["z", "t"], ["r"]),
+    ]
+    lists = [
+        value(name, rank, dtype=onnx.TensorProto.INT64) for name, rank in (("s", len(windows)), ("t", 3))
+    ]
+    inputs = [value("x", "N", 8, 12), *lists, value("w", windows[-1], 5)]
+    results = [value("y", *windows), value("z", *windows[:-1], 5), value("r", "rows", 2, 5)]
+    (graph,) = typed_graphs(model_of(nodes, inputs, results), None, {}, {}, {}, {})
+    return graph
+
+
+def test_a_product_of_windows_counts_as_the_windows_there_are():
+    graph = _windows("many", 4)
+    assert graph.nbytes("z") == 4 * (8 * 12 // 4) * 5
+    assert graph.counted_extent("rows") == 8 * 12 // 4 // 2
+
+
+def test_an_extent_of_the_operand_follows_from_the_result():
+    nodes = [
+        oh.make_node("Compress", ["x", "c"], ["y"], axis=0),
+        oh.make_node("Reshape", ["y", "s"], ["z"]),
+    ]
+    inputs = [
+        value("x", "N", 12),
+        value("c", "N", dtype=onnx.TensorProto.BOOL),
+        value("s", 2, dtype=onnx.TensorProto.INT64),
+    ]
+    model = model_of(nodes, inputs, [value("y", "kept", 12), value("z", 9, 4)])
+    (graph,) = typed_graphs(model, None, {}, {}, {}, {})
+    assert graph.counted_extent("kept") == 9 * 4 // 12
+
+
+@pytest.mark.parametrize("windows", [("many", 7), ("many", "more", 4), (0, "many", 4)])
+def test_negative_what_does_not_follow_counts_as_any_extent(windows: tuple[str | int, ...]):
+    assert _windows(*windows).counted_extent("many") == UNKNOWN_EXTENT
+
+
+def test_negative_no_extent_follows_from_a_reshape_of_another_domain():
+    nodes = [oh.make_node("Reshape", ["x"], ["y"], domain="of.its.own")]
+    model = model_of(nodes, [value("x", "N", 8, 12)], [value("y", "many", 4)])
+    model.opset_import.append(oh.make_opsetid("of.its.own", 1))
+    (graph,) = typed_graphs(model, None, {}, {}, {}, {})
+    assert graph.counted_extent("many") == UNKNOWN_EXTENT
