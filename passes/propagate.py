@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
@@ -49,12 +50,14 @@ def propagate(
     """Chooses and rewrites in place; returns what was chosen, or None where nothing was open.
 
     `target` is a Target or the name of one (`find_target`), `costs` replace those that it brings along.
-    `time_limit` (seconds) ends the search of the exact solver; the bound of the solution then says how far it may be
-    from the optimum. `report` names a file for the certificate of the choice, which `layout-ir verify-certificate`
-    checks; with `attach` the module carries it, as `layout.certificate`, with the text of the program before, and
-    with `chosen_by`, the pass that makes the one from the other. Where the problem leaves out a part of the choice, a
-    remark says so, and the solution has no bound. Raises LayoutError for a target or solver that is unknown, or a
-    solver that proves nothing where a certificate is wanted.
+    `time_limit` (seconds) covers stating the problem and the search of the exact solver. Formats spread from op to op
+    for half of it at most: what they would have reached is left out then. The search has the rest, a quarter at least;
+    the bound of the solution says how far it may be from the optimum.
+    `report` names a file for the certificate of the choice, which `layout-ir verify-certificate` checks; with `attach`
+    the module carries it, as `layout.certificate`, with the text of the program before, and with `chosen_by`, the pass
+    that makes the one from the other. Where the problem leaves out a part of the choice, a remark says so, and the
+    solution has no bound. Raises LayoutError for a target or solver that is unknown, or a solver that proves nothing
+    where a certificate is wanted.
     """
     _check(solver, time_limit, report or (f"the module's {CERTIFICATE}" if attach else None))
     target = find_target(target)
@@ -64,7 +67,15 @@ def propagate(
         return None
     with certificate_file(report), gc_paused():
         chosen = target_named(target)
-        selection = build(module, chosen, costs) if opened else Selection(Problem((), ()), (), (), ())
+        started = monotonic()
+        spread = None if time_limit is None else time_limit / 2
+        selection = (
+            build(module, chosen, costs, time_limit=spread)
+            if opened
+            else Selection(Problem((), ()), (), (), ())
+        )
+        if time_limit is not None:
+            time_limit = max(time_limit - (monotonic() - started), time_limit / 4)
         for omission in dict.fromkeys(selection.omissions):
             remark(omission.op, f"layouts may not be the cheapest: {omission.what}")
         if report is not None or attach:

@@ -29,3 +29,11 @@ func.func @nobodys() {
   stranger.op
   func.return
 }
+
+// -----
+
+func.func @stablehlo(%x : tensor<4xf32>) {
+  // expected-error@+1 {{unknown operation 'stablehlo.add': there is no dialect 'stablehlo'; for layouts to be chosen, make linalg of it: iree-opt --iree-stablehlo-input-transformation-pipeline}}
+  %0 = stablehlo.add %x, %x : tensor<4xf32>
+  func.return
+}

@@ -67,8 +67,9 @@ def optimize(
     open.
 
     `target` is a Target or the name of one; `costs` replace those that it brings along. `time_limit` (seconds) ends the
-    search, `report` names a file for the certificate, and with `attach` the module carries it. With `measure`, prices
-    are measured first, by oneDNN on `threads` threads and for `measure_seconds` at most: those that decide, or all.
+    search, and before it the spread of formats from op to op (see `propagate`); `report` names a file for the
+    certificate, and with `attach` the module carries it. With `measure`, prices are measured first, by oneDNN on
+    `threads` threads and for `measure_seconds` at most: those that decide, or all.
 
     Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout, and LayoutError
     where prices are to be measured and oneDNN is not installed.

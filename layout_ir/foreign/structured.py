@@ -80,6 +80,25 @@ class Structured:
         """The results, each with its map."""
         return list(zip(self.result_maps, self.op.results, strict=True))
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether the body yields its first argument, and does nothing else."""
+        if self.block is None:
+            return self.function is None
+        (last, *others) = reversed(list(self.block.ops))
+        return not others and list(last.operands) == [self.block.args[0]]
+
+    @property
+    def transposes(self) -> bool:
+        """Whether it is a transposition, by whatever op: a copy of its one input with the dims in another order, or in
+        the same."""
+        inputs = [k for k in range(len(self.maps)) if k not in self.init]
+        if inputs != [0] or len(self.result_maps) != 1 or self.reductions or not self.is_copy:
+            return False
+        source, target = (list(map(loop_of, exprs)) for exprs in (self.maps[0], self.result_maps[0]))
+        loops = set(source)
+        return None not in loops and loops == set(target) and len(loops) == len(source) == len(target)
+
 
 def shape(value: SSAValue) -> tuple[int, ...]:
     """The extents of a tensor; () for a scalar."""

@@ -44,6 +44,7 @@ from layout_ir.dialects.nn.constant import element_size, literal
 from layout_ir.dialects.upstream import PackOp, RelayoutOp
 from layout_ir.elements.splats import is_splat
 from layout_ir.errors import LayoutError
+from layout_ir.foreign.pointwise import pointwise_operands
 from layout_ir.foreign.scalar import constant_value
 from layout_ir.foreign.structured import ELEMENTWISE, Structured, element, initial_value, loop_of, structured
 from layout_ir.passes.physical.generic_ops import common_digits
@@ -77,10 +78,12 @@ def rewrite_structured(
         return [moved]
     if isinstance(op, FillOp):
         return [_fill(build, op, values[op.outputs[0]], results[0])]
+    operands = [values.get(x, x) for x in op.operands]
+    if count := pointwise_operands(op):
+        return [_pointwise(build, op, count, operands, results[0])]
     loops = structured(op)
     if loops is None:
         return None
-    operands = [values.get(x, x) for x in op.operands]
     if isinstance(op, ELEMENTWISE) or _is_elementwise(loops):
         return [_elementwise(build, op, operands, results[0])]
     if loops.block is None and loops.function is None and len(operands) == 1:
@@ -150,6 +153,34 @@ def _elementwise(
     type = TensorType(tensor_type(op.results[0].type).element_type, result.shape)
     new = op.create(operands=moved, result_types=[type], properties=op.properties, attributes=op.attributes)
     return PhysicalValue(build.insert(new), result)
+
+
+def _pointwise(
+    build: PhysicalBuilder,
+    op: Operation,
+    count: int,
+    operands: Sequence[PhysicalValue | SSAValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:
+    """The same op on the dims of the result, to which its first `count` operands are brought; the others row-major."""
+    made = unknown_pads(result)
+    moved: list[SSAValue] = []
+    for k, x in enumerate(operands):
+        if not isinstance(x, PhysicalValue):
+            moved.append(x)
+            continue
+        extents = x.tensor.extents
+        if k >= count:
+            to = row_major(extents)
+        elif extents == result.extents:
+            to = made
+        else:  # a broadcast, of dims without blocks
+            dims = tuple(replace(place, count=extents[place.dim]) for place in made.dims)
+            to = replace(made, extents=extents, dims=dims)
+        moved.append(build.reorder(x, to).value)
+    type = TensorType(tensor_type(op.results[0].type).element_type, made.shape)
+    new = op.create(operands=moved, result_types=[type], properties=op.properties, attributes=op.attributes)
+    return build.kept(PhysicalValue(build.insert(new), made), result)
 
 
 # pack and unpack --------------------------------------------------------------------------------------------------
@@ -292,7 +323,7 @@ def _is_renaming(loops: Structured, values: Sequence[SSAValue], maps: Sequence[A
     if len(maps) != 2 or maps[0] != maps[1] or values[0].type != values[1].type or loops.reductions:
         return False
     exprs = maps[0].results
-    if not _is_copy(loops):
+    if not loops.is_copy:
         return False
     whole = [expr.position for expr in exprs if isinstance(expr, AffineDimExpr)]
     shape = tensor_type(values[0].type).get_shape()
@@ -300,15 +331,6 @@ def _is_renaming(loops: Structured, values: Sequence[SSAValue], maps: Sequence[A
         isinstance(expr, AffineDimExpr) or (expr == AffineExpr.constant(0) and extent == 1)
         for expr, extent in zip(exprs, shape, strict=True)
     )
-
-
-def _is_copy(loops: Structured) -> bool:
-    """Whether the body yields its first argument, and does nothing else."""
-    block = loops.block
-    if block is None:
-        return loops.function is None
-    (last, *others) = reversed(list(block.ops))
-    return not others and list(last.operands) == [block.args[0]]
 
 
 def _readers(

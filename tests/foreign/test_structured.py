@@ -126,3 +126,34 @@ def test_a_sum_of_loops_is_a_window_and_negative_a_loop_or_constant_is_none():
 )
 def test_negative_other_ops_are_no_loops(text: str, args: str):
     assert structured(_op(text, args)) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "reads", "yields", "expected"),
+    [
+        ("affine_map<(i, j) -> (j, i)>", "tensor<3x2xf32>", "%a", True),
+        ("affine_map<(i, j) -> (i, j)>", "tensor<2x3xf32>", "%a", True),
+        ("affine_map<(i, j) -> (j)>", "tensor<3xf32>", "%a", False),  # a broadcast
+        ("affine_map<(i, j) -> (j, i)>", "tensor<3x2xf32>", "%b", False),  # what was there
+    ],
+)
+def test_a_copy_of_dims_in_another_order_is_a_transposition(
+    source: str, reads: str, yields: str, expected: bool
+):
+    text = f"""
+  %r = linalg.generic {{indexing_maps = [{source}, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}} ins(%x : {reads}) outs(%o : tensor<2x3xf32>) {{
+  ^bb0(%a : f32, %b : f32):
+    linalg.yield {yields} : f32
+  }} -> tensor<2x3xf32>"""
+    assert _structured(text, f"%x : {reads}, %o : tensor<2x3xf32>").transposes == expected
+
+
+def test_negative_a_diagonal_is_no_transposition():
+    text = """
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i, i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%x : tensor<3x3xf32>) outs(%o : tensor<3xf32>) {
+  ^bb0(%a : f32, %b : f32):
+    linalg.yield %a : f32
+  } -> tensor<3xf32>"""
+    assert not _structured(text, "%x : tensor<3x3xf32>, %o : tensor<3xf32>").transposes

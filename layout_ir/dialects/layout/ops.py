@@ -219,8 +219,19 @@ class CastOp(ChangeOp):
             raise LayoutError(reason)
 
 
+def can_cast(source: Layout, result: Layout) -> bool:
+    """Whether a tensor in `source` can be read as `result` without touching memory."""
+    return (
+        source.same_map(result)
+        and result.extent <= source.extent
+        and (not result.is_padded or result.pad == "undef" or source.same_contract(result))
+    )
+
+
 def cast_obstacle(source: Layout, result: Layout) -> str | None:
     """Why a tensor in `source` cannot be read as `result` without touching memory; None where it can."""
+    if can_cast(source, result):
+        return None
     if not source.same_map(result):
         return (
             f"{source.format} and {result.format} keep {shape_text(source.shape)} at different addresses: "
@@ -228,6 +239,4 @@ def cast_obstacle(source: Layout, result: Layout) -> str | None:
         )
     if result.extent > source.extent:
         return f"{result.format} needs {result.extent} elements, the buffer of {source.format} has {source.extent}"
-    if result.is_padded and result.pad != "undef" and not source.same_contract(result):
-        return f"{source.format} does not promise the pads of {result.format}: use layout.fill_pads"
-    return None
+    return f"{source.format} does not promise the pads of {result.format}: use layout.fill_pads"

@@ -132,6 +132,19 @@ _MLIR = frozenset(
 )  # fmt: skip
 """Dialects of MLIR that programs about tensors are written in."""
 
+_TO_LINALG = {
+    "chlo": "iree-opt --iree-stablehlo-input-transformation-pipeline",
+    "stablehlo": "iree-opt --iree-stablehlo-input-transformation-pipeline",
+    "torch": "iree-opt --torch-backend-to-linalg-on-tensors-backend-pipeline",
+}
+"""Dialects that are not known here, and what makes linalg of them, which is."""
+
+
+def _way_in(dialect: str) -> str:
+    """The end of a message about a dialect that is not known here: what makes linalg of its programs."""
+    tool = _TO_LINALG.get(dialect)
+    return "" if tool is None else f"; for layouts to be chosen, make linalg of it: {tool}"
+
 
 class LocatedParser(Parser):
     """A parser of IR text that gives each op a `FileLineColLoc`.
@@ -217,7 +230,7 @@ class LocatedParser(Parser):
         """The end of the message about an unknown op name: similar names, or that there is no such dialect."""
         prefix = name.partition(".")[0]
         if prefix not in self.ctx.registered_dialect_names:
-            return f": there is no dialect '{prefix}'"
+            return f": there is no dialect '{prefix}'{_way_in(prefix)}"
         known = [op.name for op in self.ctx.get_dialect(prefix).operations]
         return did_you_mean(name, known)
 
@@ -248,6 +261,14 @@ class LocatedParser(Parser):
             message = "expected an operation"
         elif not error.msg.strip() or error.msg.startswith(" "):
             message = f"unexpected token{error.msg}"
+        elif error.msg.startswith("Operation builtin.unregistered ") and self._op_names:
+            text, start = self.lexer.input.content, self._op_names[-1]
+            name = text[start : error.span.start].strip()
+            dialect = name.partition(".")[0]
+            return (
+                f"there is no dialect '{dialect}': '{name}' is read in its generic form alone, which tools of MLIR "
+                f"print with --mlir-print-op-generic{_way_in(dialect)}"
+            )
         else:
             message = error.msg
         at_end = error.span.start >= len(self.lexer.input.content.rstrip())

@@ -114,16 +114,17 @@ class _Search:
             now, node = stack.pop()
             if self._is_beaten(now.bound()):
                 continue
+            if self._is_late():
+                # Rounded to an assignment is the first alone: thousands may be open, and each takes as long as a sweep.
+                if not self.open:
+                    self._offer(now)
+                self.open.append(now.bound())
+                continue
             # Trades need states that are possible in every table.
             if self._drop_impossible(now, node):
                 if any(not len(states) for states in now.states.values()):
                     continue
                 node.then = node = ProofNode()
-            if self._is_late():
-                self._offer(now)
-                if not self._is_beaten(now.bound()):
-                    self.open.append(now.bound())
-                continue
             self._raise_bound(now, ROOT_SWEEPS if node is root or root.then is node else NODE_SWEEPS)
             node.shifts = now.shifts
             self._offer(now)

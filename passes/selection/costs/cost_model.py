@@ -26,7 +26,7 @@ from xdsl.ir import Operation
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.diagnostics import name_of_op
-from layout_ir.dialects.layout.ops import cast_obstacle
+from layout_ir.dialects.layout.ops import can_cast
 from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
@@ -76,7 +76,7 @@ def reorder_bytes(source: Layout, destination: Layout, dtype: str) -> int:
 
 def reorder_ns(source: Layout, destination: Layout, dtype: str, rates: Rates = BUILT_IN) -> int:
     """Estimated time of a reorder; 0 where the destination is only another name for the same bytes."""
-    if cast_obstacle(source, destination) is None:
+    if can_cast(source, destination):
         return 0
     return rates.stream(reorder_bytes(source, destination, dtype))
 

@@ -37,6 +37,7 @@ from layout_ir.passes.pad_queries import has_pad_behaviour
 from layout_ir.passes.selection.costs.cost_model import COST_LIMIT
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Model, Target
 from layout_ir.passes.selection.options.dim_mapping import mapped_format
+from layout_ir.passes.selection.options.format_model import FormatModel, FormatOptions
 from layout_ir.passes.selection.options.in_place import check_pairs, obstacle
 from layout_ir.passes.selection.options.kept_formats import format_filter
 from layout_ir.passes.selection.options.matmul_options import gemm_options, matmul_options
@@ -253,6 +254,14 @@ def _asked(who: str, op: Operation, options: Callable[[], Iterable[LayoutOption]
         raise PassError(str(error), op) from error
     except LayoutError as error:
         raise PassError(f"{subject}: {error}", op) from error
+
+
+def format_options_of(op: Operation, target: Target) -> FormatOptions | None:
+    """What the model of `op` says of one Format at a time; None where its options are those of all Formats together."""
+    if OPTIONS in op.attributes or target.refine is not None or MODELS.find(op) is not None:
+        return None
+    model = _built_in_model(op)
+    return model.says(op, target) if isinstance(model, FormatModel) else None
 
 
 def has_model(op: Operation) -> bool:

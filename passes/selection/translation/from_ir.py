@@ -7,9 +7,10 @@ and repeat themselves, so whatever follows from the class of an op and the Forma
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from time import monotonic
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -19,11 +20,12 @@ from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of, format_of, has_layout, is_any, is_tensor
 from layout_ir.errors import LayoutError
-from layout_ir.interfaces import LayoutOption, PadRead
+from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.pad_queries import pad_reads
 from layout_ir.passes.selection.costs.cost_model import CheckedCosts, CostModel
 from layout_ir.passes.selection.options.conv_kernels import Target
-from layout_ir.passes.selection.options.models import options_of, options_state_pads
+from layout_ir.passes.selection.options.format_model import cheapest
+from layout_ir.passes.selection.options.models import format_options_of, options_of, options_state_pads
 from layout_ir.passes.selection.options.op_classes import OpClasses
 from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, row_major, shape_of
 from layout_ir.passes.selection.pads.split import with_pads
@@ -32,6 +34,7 @@ from layout_ir.passes.selection.problem.decision_points import DecisionPoint, de
 from layout_ir.passes.selection.problem.frequency import MOST_RUNS, BlockFrequencies, calls_of
 from layout_ir.passes.selection.problem.selection import Decision, Omission, Selection
 from layout_ir.passes.selection.translation.format_lists import DERIVED_LIMIT, FormatList, FormatLists
+from layout_ir.passes.selection.translation.point_options import OptionsByFormat, allowed
 from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
     Choice,
@@ -41,6 +44,8 @@ from layout_ir.selection.solver.selection_problem import (
     ValueNode,
     keep_forbidden,
 )
+
+CUT = "formats that ops would have taken from their neighbours take no part in the choice: the time limit was over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +95,21 @@ class _Builder:
         self.classes: list[int | None] = []
         for number, point in enumerate(found):
             self._enter(number, point)
+        self._by_format: dict[object, OptionsByFormat | None] = {}
+        self._taken: list[tuple[int, ...] | None] = [None] * len(found)
+        """Per decision point, of how many Formats of each of its values it has the options."""
+        self._last: dict[int, _Found] = {}
+        """Per decision point that takes Formats together, what was found when it was looked at last."""
+        self._left_out: dict[int, set[Format]] = {}
+        """Per value, Formats that such points did not add."""
+        self.is_cut = False
+        """Whether the time for the spread of Formats was over before it ended."""
         self._found: dict[object, _Found] = {}
         self._own: dict[int, tuple[tuple[FormatList, ...], _Found]] = {}
         """Of decision points that are like no other: the lists its values had, and what was found for these."""
         self._nodes: dict[object, _Node] = {}
         self._value_nodes: dict[object, ValueNode] = {}
+        self._matrices: dict[tuple[FormatList, str], Matrix] = {}
         self._extended: dict[FormatList, FormatList] = {}
 
     def _enter(self, number: int, point: DecisionPoint) -> None:
@@ -138,13 +153,22 @@ class _Builder:
             if point.is_equality
             else options_of(point.op, candidates, self.target)
         )
-        reads = cache(pad_reads)
-        return [
-            option
-            for option in given
-            if all(_agrees(value, fmt) for value, fmt in zip(point.defs, option.outs, strict=True))
-            and _asks_one_number(point, option, reads)
-        ]
+        return allowed(point, given)
+
+    def by_format(self, number: int) -> OptionsByFormat | None:
+        """The options of a decision point that takes Formats one by one; None for one that does not."""
+        op_class, point = self.classes[number], self.points[number]
+        if point.is_equality:
+            return None
+        key = ~number if op_class is None else op_class
+        if key not in self._by_format:
+            said = format_options_of(point.op, self.target)
+            self._by_format[key] = (
+                None
+                if said is None
+                else OptionsByFormat(said, partial(allowed, point, reads=cache(pad_reads)))
+            )
+        return self._by_format[key]
 
     def asked_for(self, point: DecisionPoint) -> list[set[Format]]:
         """Per tensor of `point`, the Formats that its options have for it before any Format reached it from others."""
@@ -166,26 +190,48 @@ class _Builder:
             if all(bound(fmt, value) is not None for value in values):
                 yield LayoutOption((fmt,) * len(point.uses), (fmt,) * len(point.defs), 0)
 
-    def spread(self) -> None:
+    def spread(self, deadline: float | None = None) -> None:
         """Lets the Formats spread until no value gets a new one.
 
         A decision point is looked at again when one of its values got a new Format, so the work follows the Formats and
-        not the length of the program.
+        not the length of the program. At the `deadline`, of the monotonic clock, no more are spread once each point was
+        looked at, and so has an option.
         """
         pending = deque(range(len(self.points)))
         waiting = bytearray(b"\1") * len(self.points)
+        looked = 0
         while pending:
+            if looked >= len(self.points) and deadline is not None and monotonic() >= deadline:
+                self.is_cut = True
+                return
+            looked += 1  # all points wait in front of those that wait again
             number = pending.popleft()
             waiting[number] = 0
             members = self.members[number]
-            after = self.found(number).after
-            for v, grown in zip(members, after, strict=True):
+            for v, grown in zip(members, self._grown(number), strict=True):
                 if self.formats[v] is not grown:
                     self.formats[v] = grown
                     for other in self.touching[v]:
                         if not waiting[other]:
                             waiting[other] = 1
                             pending.append(other)
+
+    def _grown(self, number: int) -> Sequence[FormatList]:
+        """The lists of the values of a decision point, with the Formats of its options added."""
+        before = tuple([self.formats[v] for v in self.members[number]])
+        taken = self._taken[number]
+        self._taken[number] = tuple([len(own.formats) for own in before])
+        by_format = self.by_format(number)
+        if by_format is None:
+            found = self._last[number] = self.found(number)
+            return found.after
+        start = taken or (0,) * len(before)
+        offered = [before[place].formats[start[place] :] for place in self.positions[number]]
+        after, left_out = self._adding(number, before, by_format.among(offered, first=taken is None))
+        for v, formats in zip(self.members[number], left_out, strict=True):
+            if formats:
+                self._left_out.setdefault(v, set()).update(formats)
+        return after
 
     def found(self, number: int) -> _Found:
         """The options of a decision point, given the Formats that its values have so far."""
@@ -206,32 +252,55 @@ class _Builder:
         return found
 
     def _find(self, number: int, before: tuple[FormatList, ...]) -> _Found:
-        point, positions = self.points[number], self.positions[number]
-        options = self.options(point)
+        options = self.options(self.points[number])
+        after, left_out = self._adding(number, before, options)
+        return _Found(options, tuple(after), tuple(map(frozenset, left_out)))
+
+    def _adding(
+        self, number: int, before: Sequence[FormatList], options: Iterable[LayoutOption]
+    ) -> tuple[list[FormatList], list[set[Format]]]:
+        """The lists `before` with the Formats of `options` of a decision point, and those that were not added."""
         after = list(before)
         left_out: list[set[Format]] = [set() for _ in before]
         asked: list[set[Format]] | None = None
         for option in options:
-            for k, (place, fmt) in enumerate(zip(positions, (*option.ins, *option.outs), strict=True)):
+            for k, (place, fmt) in enumerate(
+                zip(self.positions[number], (*option.ins, *option.outs), strict=True)
+            ):
                 if fmt is None:
                     continue
                 longer = after[place].adding(fmt)
                 if longer is not after[place] and len(after[place].formats) >= DERIVED_LIMIT:
-                    asked = asked or self.asked_for(point)
+                    asked = asked or self.asked_for(self.points[number])
                     if not asked or fmt not in asked[k]:
                         left_out[place].add(fmt)
                         continue
                 after[place] = longer
-        return _Found(options, tuple(after), tuple(map(frozenset, left_out)))
+        return after, left_out
+
+    def options_after(self, number: int) -> Sequence[LayoutOption]:
+        """The options of a decision point for the Formats that had reached it when the spread ended."""
+        by_format, taken = self.by_format(number), self._taken[number]
+        if by_format is None or taken is None:
+            return self._last[number].options
+        lists = [
+            self.formats[v].formats[:count] for v, count in zip(self.members[number], taken, strict=True)
+        ]
+        offered = [lists[place] for place in self.positions[number]]
+        return list(cheapest(by_format.among(offered, first=True)))
 
     def omissions(self) -> Iterator[Omission]:
         """Per value with Formats that were left out: the op that makes it, and how many there are."""
-        left_out: dict[int, set[Format]] = {}
+        left_out = {v: set(formats) for v, formats in self._left_out.items()}
         for number, members in enumerate(self.members):
-            for v, formats in zip(members, self.found(number).left_out, strict=True):
-                if formats:
-                    left_out.setdefault(v, set()).update(formats)
+            if number in self._last:
+                for v, formats in zip(members, self._last[number].left_out, strict=True):
+                    if formats:
+                        left_out.setdefault(v, set()).update(formats)
         for v, formats in left_out.items():
+            formats = {fmt for fmt in formats if self.formats[v].number(fmt) is None}
+            if not formats:
+                continue
             value = self.values[v]
             op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
             name = "a value" if value.name_hint is None else f"%{value.name_hint}"
@@ -257,14 +326,14 @@ class _Builder:
         op_class = self.classes[number]
         if op_class is None:
             return self._node(number)
-        key = op_class, tuple([self.formats[v] for v in self.members[number]])
+        key = op_class, tuple([self.formats[v] for v in self.members[number]]), self._taken[number]
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = self._node(number)
         return node
 
     def _node(self, number: int) -> _Node:
-        point, options = self.points[number], self.found(number).options
+        point, options = self.points[number], self.options_after(number)
         if not options:
             raise self._no_option(point)
         lists = [self.extended(self.formats[self.members[number][k]]) for k in self.positions[number]]
@@ -319,35 +388,12 @@ class _Builder:
             if weight is None:
                 node = ValueNode(((0,) * len(formats.formats),) * len(formats.formats))
             else:
-                node = ValueNode(_reorders(formats, dtype_of(value.type), self.costs), weight)
+                matrix = formats, dtype_of(value.type)
+                if matrix not in self._matrices:
+                    self._matrices[matrix] = _reorders(*matrix, self.costs)
+                node = ValueNode(self._matrices[matrix], weight)
             self._value_nodes[key] = node
         return node
-
-
-def _agrees(value: SSAValue, fmt: Format) -> bool:
-    known = format_of(value.type)
-    if known is None:
-        return True
-    ours, theirs = bound(known, value), bound(fmt, value)
-    return ours is not None and theirs is not None and ours.same_map(theirs)
-
-
-def _asks_one_number(
-    point: DecisionPoint, option: LayoutOption, reads: Callable[[Operation, int], Sequence[PadRead]]
-) -> bool:
-    """Whether the op wants one number in the pads of each operand, as a type can promise; our own ops do.
-
-    `reads` is `pad_reads`, which need not be asked again for each option.
-    """
-    if point.is_equality or isinstance(point.op, nn.NNOp) or options_state_pads(point.op):
-        return True
-    for (user, k), fmt in zip(point.uses, option.ins, strict=True):
-        layout = None if fmt is None else bound(fmt, user.operands[k])
-        if layout is not None and layout.is_padded:
-            padded = layout.padded_dims()
-            if len({read.neutral for read in reads(user, k) if read.dim in padded}) > 1:
-                return False
-    return True
 
 
 def _check_types(module: ModuleOp) -> None:
@@ -380,19 +426,26 @@ def _defined(op: Operation) -> Iterator[SSAValue]:
 
 
 def build(
-    module: ModuleOp, target: Target, costs: CostModel | None = None, *, everything: bool = False
+    module: ModuleOp,
+    target: Target,
+    costs: CostModel | None = None,
+    *,
+    everything: bool = False,
+    time_limit: float | None = None,
 ) -> Selection:
     """The selection problem of a module: of all that is connected to an open layout, or of `everything`.
 
-    Without `costs` those hold that the target brings along, or else the built-in ones.
+    Without `costs` those hold that the target brings along, or else the built-in ones. After `time_limit` seconds
+    Formats spread no further from op to op: the problem then leaves out what they would have reached, and says so.
     Raises PassError where a decision point has no option that agrees with the types it already has, or values form a
     cycle.
     """
+    deadline = None if time_limit is None else monotonic() + time_limit
     _check_types(module)
     check_acyclic(module)
     weights = BlockFrequencies(calls_of(module))
     builder = _Builder(target, _used(costs, target), decision_points(module, weights, everything=everything))
-    builder.spread()
+    builder.spread(deadline)
     nodes: list[OpNode] = []
     decisions: list[Decision] = []
     for number, point in enumerate(builder.points):
@@ -418,7 +471,8 @@ def build(
         Omission(op, f"the block of {op.name} runs {often} times and is counted as {MOST_RUNS} times")
         for op, often in weights.clipped.items()
     )
-    omissions = (*whole.omissions, *clipped)
+    ended = (Omission(module, CUT),) if builder.is_cut else ()
+    omissions = (*whole.omissions, *clipped, *ended)
     return replace(whole, problem=keep_forbidden(whole.problem), omissions=omissions)
 
 

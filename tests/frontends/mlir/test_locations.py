@@ -31,8 +31,8 @@ from layout_ir.frontends.mlir.locations import LocatedParser
 from tests.oracles.mlir_text import generic_form, mlir_opt
 
 
-def context() -> Context:
-    ctx = Context()
+def context(allow_unregistered: bool = False) -> Context:
+    ctx = Context(allow_unregistered=allow_unregistered)
     for dialect in (Arith, Builtin, Func, Test):
         ctx.load_dialect(dialect)
     return ctx
@@ -115,6 +115,26 @@ def test_a_parse_error_has_a_place_and_says_what_is_missing(text: str, line: int
     place = caught.value.span.get_location()
     assert message in caught.value.msg
     assert (place.line, place.col) == (line + 10, col)
+
+
+_PRETTY = "func.func @f(%x : tensor<2xf32>) {\n  %y = stablehlo.add %x, %x : tensor<2xf32>\n  func.return\n}"
+
+
+def test_an_op_of_stablehlo_in_custom_form_says_how_its_program_comes_in():
+    way = "make linalg of it: iree-opt --iree-stablehlo-input-transformation-pipeline"
+    with pytest.raises(ParseError) as caught:
+        parse(_PRETTY, 10)
+    assert "there is no dialect 'stablehlo'" in caught.value.msg and caught.value.msg.endswith(way)
+    with pytest.raises(ParseError) as caught:
+        LocatedParser(context(allow_unregistered=True), _PRETTY, "file.mlir").parse_program()
+    assert "'stablehlo.add' is read in its generic form alone" in caught.value.msg
+    assert "--mlir-print-op-generic" in caught.value.msg and caught.value.msg.endswith(way)
+
+
+def test_negative_a_dialect_of_which_nothing_is_known_has_no_way_in():
+    with pytest.raises(ParseError) as caught:
+        LocatedParser(context(allow_unregistered=True), "%y = mine.add %x", "file.mlir").parse_program()
+    assert caught.value.msg.endswith("print with --mlir-print-op-generic")
 
 
 STRINGS = [

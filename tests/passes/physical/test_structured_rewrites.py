@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,11 @@ from xdsl.dialects.linalg.ops import GenericOp
 
 import layout_ir as li
 from layout_ir.diagnostics import PassError
+from layout_ir.passes.convert_to_linalg import convert_to_linalg
 from layout_ir.passes.convert_to_physical import convert_to_physical
+from layout_ir.printing import print_module
 from tests.exits.linalg.agreement import assert_agree
+from tests.exits.linalg.mlir_tools import execute, mlir_opt
 
 A = "#layout.format<(a, b) : [a, b]>"
 BLOCKS = "#layout.format<(a, b) : [a, b, b:8, a:4], pad = zero>"
@@ -185,3 +189,67 @@ def test_negative_an_op_that_is_known_on_whole_tensors_only_is_refused_in_blocks
         PassError, match=r"theirs\.sort has no physical form: it is known on its own dims only"
     ):
         convert_to_physical(module)
+
+
+OWN_WORDS = """
+func.func @main(%x: tensor<1x3x4x5xf32>, %c: tensor<1x3x1x1xf32>) -> tensor<1x3x4x5xf32> {
+  %0 = tosa.transpose %x {perms = array<i32: 0, 2, 3, 1>} : (tensor<1x3x4x5xf32>) -> tensor<1x4x5x3xf32>
+  %p = tosa.max_pool2d %0 {kernel = array<i64: 2, 2>, pad = array<i64: 0, 1, 0, 1>, stride = array<i64: 1, 1>}
+      : (tensor<1x4x5x3xf32>) -> tensor<1x4x5x3xf32>
+  %1 = tosa.transpose %p {perms = array<i32: 0, 3, 1, 2>} : (tensor<1x4x5x3xf32>) -> tensor<1x3x4x5xf32>
+  %2 = tosa.sigmoid %1 : (tensor<1x3x4x5xf32>) -> tensor<1x3x4x5xf32>
+  %z = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+  %3 = tosa.mul %2, %1, %z : (tensor<1x3x4x5xf32>, tensor<1x3x4x5xf32>, tensor<1xi8>) -> tensor<1x3x4x5xf32>
+  %g = tosa.greater %3, %c : (tensor<1x3x4x5xf32>, tensor<1x3x1x1xf32>) -> tensor<1x3x4x5xi1>
+  %4 = tosa.select %g, %3, %c : (tensor<1x3x4x5xi1>, tensor<1x3x4x5xf32>, tensor<1x3x1x1xf32>)
+      -> tensor<1x3x4x5xf32>
+  %ten = "tosa.const"() <{values = dense<10.0> : tensor<1x1x1x1xf32>}> : () -> tensor<1x1x1x1xf32>
+  %t = tosa.mul %4, %ten, %z : (tensor<1x3x4x5xf32>, tensor<1x1x1x1xf32>, tensor<1xi8>) -> tensor<1x3x4x5xf32>
+  %h = tosa.cast %t : (tensor<1x3x4x5xf32>) -> tensor<1x3x4x5xi8>
+  %m = "tosa.const"() <{values = dense<1073741824> : tensor<1xi32>}> : () -> tensor<1xi32>
+  %s = "tosa.const"() <{values = dense<29> : tensor<1xi8>}> : () -> tensor<1xi8>
+  %r = tosa.rescale %h, %m, %s, %z, %z {scale32 = true, rounding_mode = SINGLE_ROUND, per_channel = false,
+      input_unsigned = false, output_unsigned = false}
+      : (tensor<1x3x4x5xi8>, tensor<1xi32>, tensor<1xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x3x4x5xi8>
+  %f = tosa.cast %r : (tensor<1x3x4x5xi8>) -> tensor<1x3x4x5xf32>
+  %5 = tosa.transpose %f {perms = array<i32: 0, 2, 3, 1>} : (tensor<1x3x4x5xf32>) -> tensor<1x4x5x3xf32>
+  %q = tosa.max_pool2d %5 {kernel = array<i64: 2, 2>, pad = array<i64: 0, 1, 0, 1>, stride = array<i64: 1, 1>}
+      : (tensor<1x4x5x3xf32>) -> tensor<1x4x5x3xf32>
+  %6 = tosa.transpose %q {perms = array<i32: 0, 3, 1, 2>} : (tensor<1x4x5x3xf32>) -> tensor<1x3x4x5xf32>
+  func.return %6 : tensor<1x3x4x5xf32>
+}
+"""
+FROM_TOSA = (
+    "--pass-pipeline=builtin.module(func.func(tosa-to-linalg-named,tosa-to-linalg,"
+    "tosa-to-arith{include-apply-rescale=true},tosa-to-tensor))"
+)
+
+
+def _executed(module: ModuleOp, inputs: list[np.ndarray[Any, Any]], folder: Path) -> np.ndarray[Any, Any]:
+    folder.mkdir()
+    lowered = li.parse(mlir_opt(print_module(module), FROM_TOSA))
+    (result,) = execute(lowered, inputs, folder)
+    return result
+
+
+def test_ops_of_tosa_in_words_of_their_own_take_the_order_of_the_pools_around_them(tmp_path: Path):
+    """Transpositions between a pool and the next are gone; only those at the edges of the program stay."""
+    module = li.parse(OWN_WORDS)
+    inputs = [RNG.standard_normal(shape).astype(np.float32) for shape in ((1, 3, 4, 5), (1, 3, 1, 1))]
+    want = _executed(module, inputs, tmp_path / "before")
+    li.open_layouts(module)
+    li.optimize(module, "blocked8")
+    plain = li.to_mlir(module)
+    assert sum("transpose" in op.name for op in plain.walk()) == 2
+    assert len(np.unique(want)) > 5
+    np.testing.assert_array_equal(_executed(plain, inputs, tmp_path / "after"), want)
+
+
+def test_an_op_of_tosa_in_words_of_its_own_runs_in_blocks_and_its_pads_are_filled_behind_it(tmp_path: Path):
+    body = "\n%r = tosa.sigmoid %x : (Tx) -> Tr\n"
+    module = reordered(body, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "9x17")
+    x = RNG.standard_normal((9, 17)).astype(np.float32)
+    convert_to_linalg(module)
+    (sigmoid,) = [op for op in module.walk() if op.name == "tosa.sigmoid"]
+    assert sigmoid.results[0].type.get_shape() == (3, 3, 8, 4)  # pyright: ignore
+    np.testing.assert_allclose(_executed(module, [x], tmp_path / "f"), 1 / (1 + np.exp(-x)), rtol=1e-5)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
+from layout_ir.selection.solver import branch_and_bound as search
 from layout_ir.selection.solver.branch_and_bound import ProofNode, branch_and_bound
 from layout_ir.selection.solver.cost_functions import Scope, Table
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
@@ -59,6 +61,30 @@ def test_a_deadline_that_is_over_leaves_a_true_bound_and_a_real_assignment():
         assert part.bound <= min(costs.values()) <= part.cost == costs[tuple(sorted(part.states.items()))]
         gaps += part.bound < part.cost
     assert gaps > 4, "the first assignment is the best: nothing is tested"
+
+
+def test_what_is_open_at_the_deadline_is_bounded_and_not_rounded_one_by_one(monkeypatch: pytest.MonkeyPatch):
+    rng = random.Random(0)
+    chain = [(k, k + 1) for k in range(11)]
+    tables = random_tables(rng, [*chain, *tangle(rng, 12, 40)], [5] * 12)
+    asked, offered_late = 0, 0
+    inner = search._Search._offer  # pyright: ignore[reportPrivateUsage]
+
+    def clock() -> float:
+        nonlocal asked
+        asked += 1
+        return 0.0 if asked < 150 else 2.0
+
+    def offer(self: Any, now: Any) -> None:
+        nonlocal offered_late
+        offered_late += asked >= 150
+        inner(self, now)
+
+    monkeypatch.setattr(search.time, "monotonic", clock)
+    monkeypatch.setattr(search._Search, "_offer", offer)  # pyright: ignore[reportPrivateUsage]
+    (part,) = branch_and_bound(tables, 1.0)
+    assert part.bound < part.cost  # so it was ended
+    assert asked > 153 and offered_late <= 2
 
 
 def _check(

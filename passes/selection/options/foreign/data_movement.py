@@ -19,8 +19,8 @@ from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.options.conv_kernels import Target
+from layout_ir.passes.selection.options.format_model import FormatModel, FormatOptions, tensors_of
 from layout_ir.passes.selection.options.tensor_formats import (
-    Candidates,
     bound,
     cuts_at_blocks,
     is_shape_free,
@@ -39,50 +39,62 @@ CUTS = (tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.PadOp, tensor.CastOp
 Fits = Callable[[Format], bool]
 
 
-def reshape_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+def _reshape(op: Operation, target: Target) -> FormatOptions:
     """Every Format of one side that the algebra carries to the other; free. A shape operand is row-major."""
     source, result = op.operands[0], op.results[0]
-    rest = tuple(row_major(value) for value in op.operands[1:] if is_tensor(value.type))
-    pairs: dict[tuple[Format, Format], None] = {}
-    for value, other in ((source, result), (result, source)):
-        for fmt in (row_major(value), *candidates(value)):
-            layout = bound(fmt, value)
-            try:
-                image = None if layout is None else layout.reshape(shape_of(other)).format
-            except LayoutError:
-                continue
-            if image is not None:
-                pairs[(fmt, image) if value is source else (image, fmt)] = None
-    for here, there in pairs:
-        yield LayoutOption((here, *rest), (there,), 0)
+    tensors = tensors_of(op)
+    last = len(tensors) - 1
+    rest = tuple(row_major(value) for _, value in tensors[1:last])
+
+    def of(k: int, fmt: Format) -> Iterator[LayoutOption]:
+        value, other = (source, result) if k == 0 else (result, source)
+        layout = bound(fmt, value)
+        try:
+            image = None if layout is None else layout.reshape(shape_of(other)).format
+        except LayoutError:
+            return
+        if image is not None:
+            here, there = (fmt, image) if k == 0 else (image, fmt)
+            yield LayoutOption((here, *rest), (there,), 0)
+
+    return FormatOptions((), of, (tensors[0], tensors[last]))
 
 
-def maker_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+def _maker(op: Operation, target: Target) -> FormatOptions:
     """Any Format; free, for something has to make the tensor anyway."""
     (result,) = op.results
-    for fmt in dict.fromkeys((row_major(result), *candidates(result))):
+
+    def of(k: int, fmt: Format) -> Iterator[LayoutOption]:
         if bound(fmt, result) is not None:
             yield LayoutOption((), (fmt,), 0)
 
+    return FormatOptions((), of, ((0, result),))
 
-def concat_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+
+def _concat(op: Operation, target: Target) -> FormatOptions:
     """One Format for all, in which every part but the last ends with a whole block."""
     axis = axis_of(op)
 
     def fits(fmt: Format) -> bool:
         return all(shape_of(value)[axis] % fmt.blocks()[axis] == 0 for value in op.operands[:-1])
 
-    yield from _same_format(op, candidates, target, fits)
+    return _same_format(op, target, fits)
 
 
-def cut_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+def _cut(op: Operation, target: Target) -> FormatOptions:
     """One Format for all, in which slices and pads are whole blocks; row-major where the rank changes."""
     tensors = _tensors(op)
     shapes = [shape_of(value) for value in tensors]
     if len({len(shape) for shape in shapes}) > 1:
-        yield _option(op, {value: row_major(value) for value in tensors}, target)
-        return
-    yield from _same_format(op, candidates, target, lambda fmt: _cuts_whole_blocks(op, fmt))
+        plain = _option(op, {value: row_major(value) for value in tensors}, target)
+        return FormatOptions((plain,), lambda k, fmt: (), ())
+    return _same_format(op, target, lambda fmt: _cuts_whole_blocks(op, fmt))
+
+
+reshape_options = FormatModel(_reshape)
+maker_options = FormatModel(_maker)
+concat_options = FormatModel(_concat)
+cut_options = FormatModel(_cut)
 
 
 def _cuts_whole_blocks(op: Operation, fmt: Format) -> bool:
@@ -110,16 +122,18 @@ def _tensors(op: Operation) -> list[SSAValue]:
     return [value for value in (*op.operands, *op.results) if is_tensor(value.type)]
 
 
-def _same_format(op: Operation, candidates: Candidates, target: Target, fits: Fits) -> Iterator[LayoutOption]:
-    tensors = _tensors(op)
-    alike = len({shape_of(value) for value in tensors}) == 1
-    for fmt in dict.fromkeys(
-        (row_major(op.results[0]), *(f for value in tensors for f in candidates(value)))
-    ):
+def _same_format(op: Operation, target: Target, fits: Fits) -> FormatOptions:
+    tensors = tensors_of(op)
+    values = [value for _, value in tensors]
+    alike = len({shape_of(value) for value in values}) == 1
+
+    def of(k: int, fmt: Format) -> Iterator[LayoutOption]:
         fmt = fmt.with_pad("undef")
-        bounds = all(bound(fmt, value) is not None for value in tensors)
+        bounds = all(bound(fmt, value) is not None for value in values)
         if bounds and (alike or is_shape_free(fmt)) and fits(fmt):
-            yield _option(op, dict.fromkeys(tensors, fmt), target)
+            yield _option(op, dict.fromkeys(values, fmt), target)
+
+    return FormatOptions((), of, tensors)
 
 
 def _option(op: Operation, formats: dict[SSAValue, Format], target: Target) -> LayoutOption:

@@ -15,12 +15,14 @@ from xdsl.ir import Operation
 from layout_ir.dialects.layout import is_tensor
 from layout_ir.dialects.upstream import RelayoutOp
 from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
+from layout_ir.foreign.pointwise import pointwise_operands
 from layout_ir.foreign.structured import ELEMENTWISE, TOSA_STRUCTURED
 from layout_ir.interfaces import PadBehaviour
 from layout_ir.passes.dialect_extensions import PadsLeft
 from layout_ir.passes.selection.options.conv_kernels import Model
 from layout_ir.passes.selection.options.foreign import data_movement, padding, relayout_options
 from layout_ir.passes.selection.options.foreign.class_keys import class_key
+from layout_ir.passes.selection.options.foreign.pointwise_options import pointwise_options
 from layout_ir.passes.selection.options.foreign.structured_options import structured_options
 
 STRUCTURED: tuple[type[Operation], ...] = (
@@ -53,6 +55,8 @@ def model_of(op: Operation) -> Model | None:
     """The model of an op of another dialect; None where it is only known by its types."""
     if not any(is_tensor(result.type) for result in op.results):
         return None
+    if pointwise_operands(op):
+        return pointwise_options
     return next((model for classes, model in _MODELS if isinstance(op, classes)), None)
 
 
@@ -60,6 +64,8 @@ def behaviour_of(op: Operation) -> PadBehaviour | None:
     """The padding behaviour of an op of another dialect; None where nothing is known of it."""
     if isinstance(op, RelayoutOp):
         return _RELAYOUT
+    if pointwise_operands(op):
+        return PadBehaviour()
     if isinstance(op, STRUCTURED):
         return _DERIVED
     if isinstance(op, data_movement.RESHAPES):

@@ -10,8 +10,7 @@ What an option must obey:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import cast
 
@@ -28,14 +27,9 @@ from layout_ir.passes.selection.costs.cost_model import Rates
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target
 from layout_ir.passes.selection.options.foreign.padding import divisors, neutral, runs_along
 from layout_ir.passes.selection.options.foreign.transfer import transfer
+from layout_ir.passes.selection.options.format_model import FormatModel, FormatOptions
 from layout_ir.passes.selection.options.models import default_options
-from layout_ir.passes.selection.options.tensor_formats import (
-    Candidates,
-    bound,
-    is_shape_free,
-    nbytes,
-    row_major,
-)
+from layout_ir.passes.selection.options.tensor_formats import bound, is_shape_free, row_major
 
 ONE_LAYOUT = ("arith", "math")
 """Dialects whose ops take tensors only in the layout of their result."""
@@ -45,39 +39,30 @@ _LOOPS_RATE = 8
 about a tenth of what targets list for packed convolutions."""
 
 
-def structured_options(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
-    """The options of an op that has loops, each once, at the least cost: a kernel without a name of its own is one of
-    loops in its formats. Of an op that has no loops, those of its types."""
+def _says(op: Operation, target: Target) -> FormatOptions:
+    """The options of an op that has loops, Format by Format: a kernel without a name of its own is one of loops in its
+    formats. Of an op that has no loops, those of its types."""
     s = structured(op)
     if s is None:
-        return default_options(op, candidates, target)
-    cheapest: dict[LayoutOption, LayoutOption] = {}
-    for option in _options(s, candidates, target):
-        found = cheapest.setdefault(replace(option, cost=0), option)
-        if option.cost < found.cost:
-            cheapest[replace(option, cost=0)] = option
-    return cheapest.values()
-
-
-def _options(s: Structured, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+        return FormatOptions(tuple(default_options(op, lambda value: (), target)), lambda k, fmt: (), ())
+    always = tuple(_kernels(op, target)) if isinstance(op, Conv2DNchwFchwOp) else ()
     limits = Limits(s)
-    values = [value for _, value in s.tensors]
-    if isinstance(s.op, Conv2DNchwFchwOp):
-        yield from _kernels(s.op, target)
-    seen: set[tuple[Format, ...]] = set()
-    for k, (_, value) in enumerate(s.tensors):
-        for fmt in (row_major(value), *candidates(value)):
-            ways: list[Sequence[Format] | None] = [carry(s, k, fmt)]
-            if s.op.dialect_name() not in ONE_LAYOUT:
-                others = [fmt if j == k else row_major(other) for j, other in enumerate(values)]
-                ways.append(_tied(s, others, k))
-            for formats in ways:
-                if formats is None or tuple(formats) in seen:
-                    continue
-                seen.add(tuple(formats))
-                layouts = limits.layouts(formats)
-                if layouts is not None:
-                    yield _option(s, formats, layouts, target.rates)
+    plain = [row_major(value) for _, value in s.tensors]
+
+    def of(k: int, fmt: Format) -> Iterator[LayoutOption]:
+        ways: list[Sequence[Format] | None] = [carry(s, k, fmt)]
+        if op.dialect_name() not in ONE_LAYOUT:
+            ways.append(_tied(s, [*plain[:k], fmt, *plain[k + 1 :]], k))
+        for formats in ways:
+            layouts = None if formats is None else limits.layouts(formats)
+            if formats is not None and layouts is not None:
+                yield _option(s, formats, layouts, target.rates)
+
+    return FormatOptions(always, of, tuple(enumerate(value for _, value in s.tensors)))
+
+
+structured_options = FormatModel(_says)
+"""The options of structured ops."""
 
 
 def carry(s: Structured, k: int, fmt: Format) -> list[Format] | None:
@@ -163,7 +148,9 @@ def _option(
     s: Structured, formats: Sequence[Format], layouts: Sequence[Layout], rates: Rates
 ) -> LayoutOption:
     count = len(formats) - len(s.result_maps)
-    total = sum(nbytes(fmt, value) for fmt, (_, value) in zip(formats, s.tensors, strict=True))
+    total = sum(
+        layout.nbytes(dtype_of(value.type)) for layout, (_, value) in zip(layouts, s.tensors, strict=True)
+    )
     cost = rates.stream(total)
     if s.reductions:
         extents = dict(s.extents)
@@ -180,7 +167,7 @@ def _option(
 
 def _is_relabelling(s: Structured, layouts: Sequence[Layout]) -> bool:
     """Whether the result is the first operand's bytes under other indices: a transposition in name only."""
-    if s.op.name not in ("linalg.transpose", "tosa.transpose"):
+    if not s.transposes:
         return False
     order = [loop_of(expr) for expr in s.maps[0]]
     back = [order.index(loop_of(expr)) for expr in s.result_maps[0]]

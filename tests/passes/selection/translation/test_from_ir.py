@@ -17,10 +17,11 @@ from layout_ir.certificate.checking import verify
 from layout_ir.diagnostics import Severity, collect
 from layout_ir.dialects import nn
 from layout_ir.passes.propagate import LayoutPropagatePass, propagate
-from layout_ir.passes.selection.options import models
+from layout_ir.passes.selection.options import format_model, models
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.translation import apply as applying
 from layout_ir.passes.selection.translation import from_ir as building
+from layout_ir.passes.selection.translation import point_options
 from layout_ir.passes.selection.translation.from_ir import build
 from tests.programs import parse
 
@@ -69,7 +70,7 @@ def _work(blocks: int, patch: pytest.MonkeyPatch) -> Counter[str]:
     module = _chain(blocks)
     for where, name in (
         (building, "options_of"),
-        (building, "bound"),
+        (point_options, "bound"),
         (building, "_reorders"),
         (models, "shape_of"),
         (applying, "with_format"),
@@ -252,3 +253,63 @@ def test_formats_derived_in_a_loop_end():
 }}"""
     solution = propagate(parse(text), "blocked8")
     assert solution is not None
+
+
+def _transposed(blocks: int) -> str:
+    """Blocks that cut a tensor in windows and turn these, between two that take any Format; results stay open."""
+    cut = "tensor<4x2x4x2x8xf32, #layout.any>"
+    turned = "tensor<4x4x2x2x8xf32, #layout.any>"
+    whole = "tensor<8x8x8xf32, #layout.any>"
+    lines = [f"func.func @f(%x : {whole}) -> {whole} {{"]
+    x = "%x"
+    for k in range(blocks):
+        lines += [
+            (
+                f"  %e{k} = tensor.expand_shape {x} [[0, 1], [2, 3], [4]] output_shape [4, 2, 4, 2, 8]"
+                f" : {whole} into {cut}"
+            ),
+            f"  %i{k} = tensor.empty() : {turned}",
+            f"  %t{k} = linalg.transpose ins(%e{k} : {cut}) outs(%i{k} : {turned}) permutation = [0, 2, 1, 3, 4]",
+            f"  %c{k} = tensor.collapse_shape %t{k} [[0, 1], [2, 3], [4]] : {turned} into {whole}",
+            f"  %a{k} = arith.addf %c{k}, {x} : {whole}",
+        ]
+        x = f"%a{k}"
+    return "\n".join([*lines, f"  func.return {x} : {whole}", "}"])
+
+
+def test_the_time_limit_ends_the_spread_of_formats_and_nothing_is_proven_then(tmp_path: Path):
+    text, proof = _transposed(3), tmp_path / "proof.json"
+    best = propagate(parse(text), "blocked8")
+    assert best is not None and best.is_optimal
+    module = parse(text)
+    with collect() as found:
+        cut = propagate(module, "blocked8", time_limit=0.0, report=str(proof))
+    module.verify()
+    assert cut is not None and cut.bound is None and not cut.is_optimal and cut.cost >= best.cost
+    assert any("the time limit was over" in d.message for d in found)
+    assert not verify(json.loads(proof.read_text())).is_optimal
+
+
+def test_negative_a_time_limit_that_is_not_reached_changes_nothing():
+    text = _transposed(2)
+    assert propagate(parse(text), "blocked8", time_limit=600.0) == propagate(parse(text), "blocked8")
+
+
+def test_a_structured_op_is_asked_about_each_format_of_each_tensor_once(monkeypatch: pytest.MonkeyPatch):
+    asked: Counter[Any] = Counter()
+    inner = building.format_options_of
+
+    def counted(op: Operation, target: Any) -> Any:
+        said = inner(op, target)
+        if said is None:
+            return None
+
+        def of(k: int, fmt: Format) -> Any:
+            asked[id(op), k, fmt] += 1
+            return said.of(k, fmt)
+
+        return format_model.FormatOptions(said.always, of, said.tensors)
+
+    monkeypatch.setattr(building, "format_options_of", counted)
+    build(parse(_transposed(4)), target_named("blocked8"))
+    assert len(asked) > 20 and set(asked.values()) == {1}

@@ -48,6 +48,24 @@ func.func @main(%x : tensor<1x17x5x4xf32>) {
     assert Format.parse("(a, b, c, d) : [a, d, b, c, d:8], pad = zero") in _outs(op, "nChw8c", 0)
 
 
+_TURNED = ("affine_map<(a, b, c, d) -> (a, d, b, c)>", "tensor<1x8x5x4xf32>")
+
+
+def test_a_transposition_costs_nothing_between_formats_of_one_memory_whatever_op_it_is():
+    """As frontends of StableHLO write one: a generic that yields what it reads."""
+    copy = generic("", "%r", "tensor<1x5x4x8xf32>", ["%x"], of=[_TURNED], yields="%a")
+    op = the_op("linalg.generic", f"func.func @main(%x : tensor<1x8x5x4xf32>) {{{copy}\n  func.return\n}}")
+    last, plain = Format.of("nhwc"), Format.of("nchw")
+    costs = {(o.ins[0], o.outs[0]): o.cost for o in _offered(op, op.operands[0], last)}
+    assert costs[last, plain] == 0 < costs[plain, plain]
+
+
+def test_negative_a_transposition_that_computes_costs_what_it_reads_and_writes():
+    body = generic("%m = arith.negf %a : f32", "%r", "tensor<1x5x4x8xf32>", ["%x"], of=[_TURNED])
+    op = the_op("linalg.generic", f"func.func @main(%x : tensor<1x8x5x4xf32>) {{{body}\n  func.return\n}}")
+    assert all(option.cost > 0 for option in _offered(op, op.operands[0], Format.of("nhwc")))
+
+
 def test_a_broadcast_restricts_the_map():
     spread = ("affine_map<(a, b, c, d) -> (b)>", "tensor<17xf32>")
     text = generic("", "%r", "TYPE", ["%v"], of=[spread], yields="%a")
