@@ -25,6 +25,7 @@ from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import is_blocked
+from layout_ir.passes.onnx.cast_transposes import move_behind_casts
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
 from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions, may_dilate
 from layout_ir.passes.onnx.einsum_transposes import write_einsum_transposes
@@ -291,8 +292,10 @@ def _chosen(
     result.has_subgraphs = any(graph.outer is not None for graph in task.graphs)
     for graph in task.graphs:
         graph.release()
-    if task.is_written and task.consumer.makes_unsigned:
-        make_moved_integers_unsigned(result.stored)
+    if task.is_written:
+        move_behind_casts(result.stored)
+        if task.consumer.makes_unsigned:
+            make_moved_integers_unsigned(result.stored)
     return result
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.model_graph import names_of
 
@@ -32,19 +32,11 @@ def make_moved_integers_unsigned(model: onnx.ModelProto) -> None:
     Their zero points are initializers of the same graph, which are left for those who use them besides.
     """
     taken: set[str] = set()
-    for graph in _graphs_within(model.graph):
+    for graph in graphs_within(model.graph):
         chains = list(_signed_chains(graph))
         if chains:
             taken = taken or names_of(model.graph)
             _make_unsigned(graph, chains, taken)
-
-
-def _graphs_within(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    yield graph
-    for node in graph.node:
-        if node.attribute:
-            for inner in graphs_of(node):
-                yield from _graphs_within(inner)
 
 
 def _signed_chains(graph: onnx.GraphProto) -> Iterator[list[onnx.NodeProto]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +29,15 @@ def nodes_within(proto: onnx.NodeProto) -> list[onnx.NodeProto]:
     return [
         inner for graph in graphs_of(proto) for node in graph.node for inner in (node, *nodes_within(node))
     ]
+
+
+def graphs_within(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and the subgraphs of its nodes, at any depth."""
+    yield graph
+    for node in graph.node:
+        if node.attribute:
+            for inner in graphs_of(node):
+                yield from graphs_within(inner)
 
 
 def captured_names(proto: onnx.NodeProto) -> list[str]:

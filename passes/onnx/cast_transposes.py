@@ -1,0 +1,94 @@
+"""Transposes in front of a Cast and a MatMul, moved behind the Cast where ONNX Runtime would end itself.
+
+With all optimizations, ONNX Runtime takes a Transpose through a Cast to f32 into the MatMul behind it. Where the
+Transpose brings the first dim behind others, and reads another type than f32, the process ends with a segmentation
+fault as the session is made (1.32, for perm = [1, 0, 2], [1, 2, 0], [1, 2, 0, 3] and [1, 2, 3, 0], tried one by one):
+
+    Transpose -> Cast -> MatMul        Cast -> Transpose -> MatMul
+
+So the Transpose moves more bytes, and the model can be loaded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within
+from layout_ir.passes.onnx.model_graph import fresh_name, names_of
+
+if TYPE_CHECKING:
+    import onnx
+
+_F32 = 1
+"""The number of f32 in TensorProto."""
+
+
+def move_behind_casts(model: onnx.ModelProto) -> None:
+    """Moves such Transposes in `model`, in place."""
+    taken: set[str] = set()
+    for graph in graphs_within(model.graph):
+        casts = _casts_behind_transposes(graph)
+        if casts:
+            taken = taken or names_of(model.graph)
+            _exchange(graph, casts, taken)
+
+
+def _casts_behind_transposes(graph: onnx.GraphProto) -> dict[int, onnx.NodeProto]:
+    """By the number of the Cast in the graph, the Transpose in front of it."""
+    turned = {
+        node.output[0]: node
+        for node in graph.node
+        if node.op_type == "Transpose" and not domain_of(node.domain) and _turns_the_first_dim(node)
+    }
+    if not turned:
+        return {}
+    factors = {name for node in graph.node if node.op_type == "MatMul" for name in node.input}
+    return {
+        number: turned[node.input[0]]
+        for number, node in enumerate(graph.node)
+        if node.op_type == "Cast"
+        and node.input[0] in turned
+        and node.output[0] in factors
+        and _is_to_f32(node)
+    }
+
+
+def _is_to_f32(cast: onnx.NodeProto) -> bool:
+    return any(attribute.name == "to" and attribute.i == _F32 for attribute in cast.attribute)
+
+
+def _turns_the_first_dim(transpose: onnx.NodeProto) -> bool:
+    """Whether all dims but the first keep their order, but for the last, and the first comes behind some of them."""
+    perm = [dim for attribute in transpose.attribute if attribute.name == "perm" for dim in attribute.ints]
+    rank = len(perm)
+    return rank > 2 and perm[:-2] == [*range(1, rank - 1)] and {*perm[-2:]} == {0, rank - 1}
+
+
+def _exchange(graph: onnx.GraphProto, casts: dict[int, onnx.NodeProto], taken: set[str]) -> None:
+    import onnx
+
+    nodes: list[onnx.NodeProto] = []
+    for number, node in enumerate(graph.node):
+        nodes.append(node)
+        if number in casts:
+            before, result = casts[number], node.output[0]
+            behind = onnx.NodeProto()
+            behind.CopyFrom(before)
+            node.input[0] = before.input[0]
+            node.output[0] = behind.input[0] = fresh_name(f"{result}_cast", taken)
+            behind.output[0] = result
+            behind.name = fresh_name(f"{result}_transposed", taken)
+            nodes.append(behind)
+    used = {value.name for value in graph.output}
+    for node in nodes:
+        used.update(node.input, captured_names(node) if node.attribute else ())
+    gone = {node.output[0] for node in casts.values()} - used
+    written = [
+        onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes if gone.isdisjoint(node.output)
+    ]
+    del graph.node[:]
+    graph.node.extend(written)
+    for number in reversed(range(len(graph.value_info))):
+        if graph.value_info[number].name in gone:
+            del graph.value_info[number]
