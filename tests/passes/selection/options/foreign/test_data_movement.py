@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 
 import pytest
 from xdsl.ir import Operation
@@ -21,7 +21,7 @@ from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.options.tensor_formats import Candidates
 from tests.programs import parse
 
-Options = Callable[[Operation, Candidates, Target], Iterator[LayoutOption]]
+Options = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
 
 
 def _op(text: str, *types: str) -> Operation:
