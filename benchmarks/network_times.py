@@ -391,7 +391,7 @@ def markdown(rows: Sequence[Row], peers: Sequence[str]) -> str:
     if any(row.memory for row in rows):
         lines += [
             "",
-            "| network | batch | read: held, peak, MiB | compiled | ONNX Runtime |",
+            "| network | batch | MiB held, at the peak: read | compiled | ONNX Runtime |",
             "|---" * 5 + "|",
         ]
         lines += [

@@ -77,7 +77,6 @@ BY_REFERENCE: dict[str, str] = {
     "Einsum": "of f64, and with a diagonal",
     "Equal": "texts",
     "FlexAttention": "functions of scores as subgraphs",
-    "Gemm": "an addend of one element that is computed",
     "HammingWindow": "a constant that is not folded",
     "HannWindow": "a constant that is not folded",
     "Identity": NO_TENSOR,
