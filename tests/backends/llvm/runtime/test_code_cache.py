@@ -33,6 +33,7 @@ _HEADER = len(_MAGIC) + 32  # the digest
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    host()  # what LLVM says of the processor is asked once, and kept: not here
     monkeypatch.setenv("LAYOUT_IR_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
