@@ -87,6 +87,15 @@ def test_where_streams_win_is_measured_with_two_threads_as_well(monkeypatch: pyt
     monkeypatch.setattr(machine_profiling.thread_pool, "available", available)
     found = measurement._streaming_volumes(PROFILE)
     assert found.streaming_volume < 1 << 20 < found.streaming_volume_shared <= 4 << 20
+
+    def never(
+        plans: Sequence[Plan], rounds: int = 0, threads: int = 1, *, usual: bool = False
+    ) -> list[float]:
+        return [1.0, 0.5 if threads == 1 else 2.0]
+
+    monkeypatch.setattr(measurement, "_seconds", never)
+    assert measurement._streaming_volumes(PROFILE).streaming_volume_shared == 3 * SMALL.l3 // 4
+    monkeypatch.setattr(measurement, "_seconds", seconds)
     calls.clear()
     cpus = 1
     found = measurement._streaming_volumes(PROFILE)
