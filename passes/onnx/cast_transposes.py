@@ -24,14 +24,17 @@ _F32 = 1
 """The number of f32 in TensorProto."""
 
 
-def move_behind_casts(model: onnx.ModelProto) -> None:
-    """Moves such Transposes in `model`, in place."""
+def move_behind_casts(model: onnx.ModelProto) -> int:
+    """Moves such Transposes in `model`, in place; returns how many."""
     taken: set[str] = set()
+    moved = 0
     for graph in graphs_within(model.graph):
         casts = _casts_behind_transposes(graph)
         if casts:
             taken = taken or names_of(model.graph)
             _exchange(graph, casts, taken)
+            moved += len(casts)
+    return moved
 
 
 def _casts_behind_transposes(graph: onnx.GraphProto) -> dict[int, onnx.NodeProto]:

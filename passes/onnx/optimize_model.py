@@ -293,7 +293,12 @@ def _chosen(
     for graph in task.graphs:
         graph.release()
     if task.is_written:
-        move_behind_casts(result.stored)
+        moved = move_behind_casts(result.stored)
+        if moved:
+            result.notes.append(
+                f"Transposes that stand behind a Cast to f32, and move more than is counted here: {moved}; in front of "
+                f"it, ONNX Runtime would end itself"
+            )
         if task.consumer.makes_unsigned:
             make_moved_integers_unsigned(result.stored)
     return result

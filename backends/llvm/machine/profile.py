@@ -66,11 +66,11 @@ class MachineProfile:
     the next iteration as well (1; on Emerald Rapids 0.9)."""
     multistride_copy_gain: float
     """How many times as fast it makes copies past the caches, of a source in memory, to read four parts of it by turns
-    (1; on Zen 3 1.15)."""
+    (1, where it was not measured; on Zen 3 1.15)."""
     multistride_narrowing_gain: float
-    """The same for conversions in order to elements of half as many bytes (1; on Zen 3 1.7)."""
+    """The same for conversions in order to elements of half as many bytes (on Zen 3 1.7)."""
     multistride_tile_gain: float
-    """The same for tiles that stream to 16 places what they read in order (1; on Zen 3 1.5)."""
+    """The same for tiles that stream to 16 places what they read in order (on Zen 3 1.5)."""
     prefetched_jump_ns: float
     """Nanoseconds more per line in memory that is read from one of 64 rows by turns, a block of each, and prefetched a
     turn ahead, than from one of 16 (0; on Zen 3 5)."""

@@ -27,18 +27,17 @@ from typing import NamedTuple
 
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
 from layout_ir.backends.llvm.machine.profile import MachineProfile
+from layout_ir.backends.llvm.planning.access_cost import PAGE
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.parallel import finished
 from layout_ir.dialects.kernel.plan import Blocking, Copy, Interleave, Kernel, Loop, Step, Tile
 
 _PARTS = 4
 
-_PAGE = 4096
-
-_LEAST = 4 * _PAGE
+_LEAST = 4 * PAGE
 """Bytes of the source that a part has at least, so that few of its lines are the first of a page."""
 
-_AHEAD = 2 * _PAGE
+_AHEAD = 2 * PAGE
 """Bytes ahead that a source is prefetched which stays in order. Measured on Zen 3, 147 MiB of f32 from blocks of 16
 channels to planes, GB/s without and 1, 2, 4 and 8 KiB ahead: 15, 17, 19, 21 and 22."""
 
@@ -108,7 +107,7 @@ def _pieces(kernel: Kernel, pair: ElementPair) -> _Pieces | None:
     rows, cols, high = kernel.rows, kernel.cols, index(kernel.block("rows"))
     if kernel.valid or cols.fold or rows.stride != cols.count * kernel.width:
         return None
-    if 4 * high * index(rows.stride) > _PAGE or rows.count % high:
+    if 4 * high * index(rows.stride) > PAGE or rows.count % high:
         return None  # so many columns that what is written to them decides
     loop = Loop(index(rows.count) // high, high * rows.stride, high * kernel.width)
     places = [index(cols.offset(k)) for k in range(index(cols.count))]

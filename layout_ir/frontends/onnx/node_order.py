@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of, graphs_within
 
 if TYPE_CHECKING:
     import onnx
@@ -38,15 +38,11 @@ def with_sorted_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _bodies(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
     """The graph of a model, its functions and all their subgraphs, what is inside before what is around it."""
-    for body in (model.graph, *model.functions):
-        yield from _within(body)
-
-
-def _within(body: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
-    for node in body.node:
-        for graph in graphs_of(node) if node.attribute else ():
-            yield from _within(graph)
-    yield body
+    yield from graphs_within(model.graph)
+    for function in model.functions:
+        for graph in (inner for node in function.node for inner in graphs_of(node)):
+            yield from graphs_within(graph)
+        yield function
 
 
 def _used(node: onnx.NodeProto) -> Sequence[str]:

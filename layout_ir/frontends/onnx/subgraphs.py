@@ -32,12 +32,11 @@ def nodes_within(proto: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def graphs_within(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph and the subgraphs of its nodes, at any depth."""
-    yield graph
+    """A graph and the subgraphs of its nodes, at any depth, what is inside before what is around it."""
     for node in graph.node:
-        if node.attribute:
-            for inner in graphs_of(node):
-                yield from graphs_within(inner)
+        for inner in graphs_of(node) if node.attribute else ():
+            yield from graphs_within(inner)
+    yield graph
 
 
 def captured_names(proto: onnx.NodeProto) -> list[str]:
