@@ -118,16 +118,22 @@ def model_file(name: str, batch: int, folder: Path) -> Path:
         return Path(shipped_network(name) if name.startswith("onnx:") else name)
     from tests.zoo import NETWORKS, draw
 
-    known = NETWORKS[name]
+    takes = _takes(name, batch)
+    path = folder / f"{name}-{batch}.onnx"
+    plain = name.removesuffix("-qdq")
+    known = NETWORKS[plain]
     base = getattr(known.build, "args", ())
-    if len(base) < 3 or name.endswith("qdq"):
+    if len(base) < 3:
         if batch != 1:
             raise LayoutError(f"{name}: the batch of a derived network is fixed")
-        return known.save(folder)
+        return NETWORKS[name].save(folder)
     from tests.zoo.torch_export import export
 
-    path = folder / f"{name}-{batch}.onnx"
-    model = export(known.family, base[1], draw(_takes(name, batch), 0), "script", {})
+    model = export(known.family, base[1], draw(takes, 0), "script", {})
+    if plain != name:
+        from tests.zoo.precision import static_qdq
+
+        model = static_qdq(model, [draw(takes, seed) for seed in range(3)])
     path.write_bytes(model.SerializeToString())
     return path
 
@@ -291,7 +297,7 @@ def _expected(path: Path, feeds: Mapping[str, Any]) -> Sequence[Any]:
     ort: Any = import_module("onnxruntime")
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
+    options.log_severity_level, options.intra_op_num_threads = 3, 1
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, feeds)
 
 

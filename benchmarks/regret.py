@@ -31,10 +31,11 @@ from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates
 from layout_ir.backends.llvm.runtime.compiled_plan import load
+from layout_ir.backends.llvm.runtime.profile_file import measured_once
 from layout_ir.backends.llvm.runtime.timing import Limits, race, touched_bytes
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.element_types import bits_of
-from layout_ir.tools.benchmark.cases import chosen
+from layout_ir.tools.benchmark.cases import SIZES, chosen
 
 _WEIGHTS = (
     ("cdba", "ABcd8b16a", "f32", ((2048, 1024, 1, 1), (512, 2048, 1, 1), (1024, 512, 1, 1))),
@@ -93,11 +94,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", action="append", default=[], help="cases whose name contains this")
-    parser.add_argument("--size", action="append", default=[], help="L2, L3 or DRAM")
+    parser.add_argument("--size", action="append", default=[], choices=SIZES, help="L2, L3 or DRAM")
     parser.add_argument("--rounds", type=int, default=15, help="turns of every plan")
     parser.add_argument("--cliffs", action="store_true", help="shapes beside powers of two instead")
     parser.add_argument("-v", "--verbose", action="store_true", help="every plan")
     args = parser.parse_args()
+    measured_once(host().l2 + 1)  # as the first large reorder does
     print(f"{processor_name()}, profile: {host().profile.source}", flush=True)
     return _cliff_table(args.only, args.rounds) if args.cliffs else _regrets(args)
 

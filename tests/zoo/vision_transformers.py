@@ -62,7 +62,8 @@ class _Windows(nn.Module):
         x = x.reshape(n, h // size, size, w // size, size, c).transpose(2, 3).reshape(-1, length, c)
         bias = self.table[cast(Tensor, self.pairs)].reshape(length, length, -1).permute(2, 0, 1)
         if self.mask is not None:
-            bias = bias[None] + self.mask[:, None]
+            mask = self.mask if n == 1 else self.mask.repeat(n, 1, 1)
+            bias = bias[None] + mask[:, None]
         x = self.attention(x, bias)
         x = x.reshape(n, h // size, w // size, size, size, c).transpose(2, 3).reshape(n, h, w, c)
         return torch.roll(x, (self.shift, self.shift), (1, 2)) if self.shift else x

@@ -231,6 +231,19 @@ def test_negative_where_nothing_is_streamed_parts_gain_nothing(monkeypatch: pyte
     assert measurement._multistride_gains(PROFILE) == PROFILE
 
 
+def test_what_the_caches_hold_takes_no_turns_with_what_empties_them(monkeypatch: pytest.MonkeyPatch):
+    def seconds(self: object, plans: Sequence[Plan], rounds: int = 0) -> list[float]:
+        volumes = [index(plan.src_bytes + plan.dst_bytes) for plan in plans]
+        emptied = max(volumes) > SMALL.l3
+        return [volume / (10.0 if emptied else 30.0) / 1e9 for volume in volumes]
+
+    measurement = _measurement(monkeypatch, lambda plan: 1.0)
+    monkeypatch.setattr(vars(machine_profiling)["_Measurement"], "_seconds", seconds)
+    found = measurement._lines(PROFILE)
+    assert found.cached_ns == pytest.approx(128 / 30, abs=1e-3)
+    assert found.memory_ns == pytest.approx(128 / 10, abs=1e-3)
+
+
 def test_streams_that_are_faster_than_the_caches_are_believed_where_they_won_before(
     monkeypatch: pytest.MonkeyPatch,
 ):
