@@ -27,7 +27,7 @@ Result = str | bytes | Iterable[bytes | memoryview]
 
 
 def write_result(result: Result, path: str | None) -> None:
-    """Write `result` (text as UTF-8) to the file `path`, or to standard output for None and "-".
+    """Writes `result` (text as UTF-8) to the file `path`, or to standard output for None and "-".
 
     Inside `all_or_none` it is written when that ends. Raises OSError with `path` as its file name, and LayoutError for
     a second result of one `all_or_none` for the same file.
@@ -78,7 +78,7 @@ class Results:
         self._streams: list[tuple[Result, str | None]] = []
 
     def add(self, result: Result, path: str | None) -> None:
-        """Take `result` for `path`. Raises OSError and LayoutError as `write_result` does."""
+        """Takes `result` for `path`. Raises OSError and LayoutError as `write_result` does."""
         if path is None or path == "-" or _is_standard_output(path):
             self._streams.append((result, None))
             return
@@ -125,7 +125,7 @@ class _File:
         self.is_replaced = False
 
     def write(self, parts: Iterable[bytes | memoryview]) -> None:
-        """Write the new content under the temporary name."""
+        """Writes the new content under the temporary name."""
         with _named(self.name):
             handle = os.open(
                 self.part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
@@ -181,7 +181,7 @@ def _parts(result: Result) -> Iterable[bytes | memoryview]:
 
 
 def _write_stream(result: Result, path: str | None) -> None:
-    """Write to standard output, or to the device or pipe `path`."""
+    """Writes to standard output, or to the device or pipe `path`."""
     if path is not None:
         with _named(path), open(os.open(path, os.O_WRONLY), "wb") as stream:
             stream.writelines(_parts(result))

@@ -238,7 +238,7 @@ def test_a_process_forks_while_another_thread_compiles_for_shapes_not_seen_befor
 _USES = {
     "reorder": "li.reorder(x, 'nchw', 'nChw8c')",
     "quantize": "li.reorder(x, 'nchw', 'nhwc', dtype='i8', scale=0.5)",
-    "open sizes": "li.compile_reorder(*(li.TensorDesc((None,) * 4, 'f32', tag) for tag in ('nchw', 'nhwc')))(x, y)",
+    "dynamic": "li.compile_reorder(*(li.TensorDesc((None,) * 4, 'f32', tag) for tag in ('nchw', 'nhwc')))(x, y)",
     "copy": "li.ascontiguousarray(x.transpose(0, 2, 3, 1))",
     "address": "li.Format.from_tag('nChw8c').bind((2, 17, 5, 4)).address((1, 16, 4, 3))",
     "compile": "li.compile(path)",

@@ -51,7 +51,7 @@ def packages(files: dict[str, Path]) -> set[str]:
 
 
 def build(kind: str, source: Path, out: Path) -> Path:
-    """Build a wheel or an sdist of `source` with the declared backend, as a build frontend would."""
+    """Builds a wheel or an sdist of `source` with the declared backend, as a build frontend would."""
     pytest.importorskip("setuptools", minversion="77", reason="the build backend is not installed here")
     out.mkdir(exist_ok=True)
     code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(out)!r}))"

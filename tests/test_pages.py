@@ -196,7 +196,7 @@ def test_what_begins_a_page_is_short():
 
 
 def test_the_tutorial_is_what_a_reader_types_in_an_hour():
-    tutorial = TEXTS["docs/embed.md"].partition("## A compiler in a second hour")[2].partition("\n## ")[0]
+    tutorial = TEXTS["docs/embed.md"].partition("## A compiler in five steps")[2].partition("\n## ")[0]
     code = [block.text for block in blocks_of(tutorial) if block.language == "python"]
     assert 40 <= sum(map(lines_of, code)) <= 100
 

@@ -83,11 +83,6 @@ def _free_name(module: ModuleOp, number: int) -> str:
     return name
 
 
-def plans_in(module: ModuleOp) -> list[PlanOp]:
-    """The plans that a module holds."""
-    return [op for op in module.walk() if isinstance(op, PlanOp)]
-
-
 def kernels_in(module: ModuleOp) -> list[PlanOp | DynamicOp]:
     """The plans that a module holds, and the kernels for dynamic shapes."""
     return [op for op in module.walk() if isinstance(op, PlanOp | DynamicOp)]

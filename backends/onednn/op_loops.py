@@ -24,8 +24,8 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.loops.compiled_loop import compile_loop
 from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy, cast_to, rounded_to
 from layout_ir.backends.llvm.loops.largest_elements import LargestElements
-from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, LoopTensor, pad_nests
 from layout_ir.backends.llvm.loops.loop_nest import DimOffsets, Nest, check
+from layout_ir.backends.llvm.loops.loop_program import LoopProgram, LoopTensor, pad_nests
 from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED
 from layout_ir.backends.onednn.elementwise_nodes import elementwise_function, same_bits
 from layout_ir.backends.onednn.plan_steps import LoopKernel

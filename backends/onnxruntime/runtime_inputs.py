@@ -81,7 +81,7 @@ def open_extents(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) ->
 def random_model_inputs(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], seed: int
 ) -> dict[str, NDArray[Any]]:
-    """A random array for each input of a model, by name; `shapes` has the shapes of those with open extents.
+    """A random array for each input of a model, by name; `shapes` has the shapes of those with dynamic extents.
 
     Raises OnnxImportError for inputs that are no tensors of numbers, without a shape, or unlike `shapes`.
     """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 TABLE_LIMIT = 1 << 16
-"""Entries of a table. With an offset of 8 bytes for each side it fills the second-level cache of a common machine; a
+"""Entries of a table. With an offset of 8 bytes for each side it fills the L2 of a common machine; a
 larger one would be read from memory as often as the tensor itself, and takes a second to write down."""
 
 

@@ -122,7 +122,7 @@ class Compilation:
 
 
 class OpenModel:
-    """A model with open sizes, a program for each shape of its inputs that comes.
+    """A model with dynamic extents, a program for each shape of its inputs that comes.
 
     The first shapes are compiled for, the whole model for each. Where some inputs keep their shapes and others do not,
     the model is cut into sections that later shapes share (`sectioned_program`), if that leaves much to share.
@@ -164,7 +164,7 @@ class OpenModel:
 
 
 def inputs_of(model: Source) -> tuple[bool, dict[str, StatedShape]]:
-    """Whether an input of an ONNX model has an open size, and what is stated of the shape of each, by name."""
+    """Whether an input of an ONNX model has a dynamic extent, and what is stated of the shape of each, by name."""
     with loading:
         from layout_ir.frontends.onnx.model import is_dynamic, load, stated_extents
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from layout_ir.api.executable import AnyProgram, Executable, Program
 from layout_ir.api.measure_settings import MEASURE_SECONDS, Measure, check_measure
 from layout_ir.api.model_cache import ModelCache
+from layout_ir.argument_checks import check_threads
 from layout_ir.backends.onednn.library import library
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
@@ -63,8 +64,7 @@ def compile(
 
     Raises LayoutError where oneDNN is not installed, or the program has what cannot be executed, and OSError.
     """
-    if not isinstance(threads, int) or threads < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"threads = {threads!r} is no number of threads: expected a whole number from 1 on")
+    check_threads(threads)
     library()
     cache: ModelCache | None = None
     if cache_dir is not None:

@@ -40,7 +40,7 @@ from layout_ir.files import write_result
 from layout_ir.forking import fork_safe, loading
 
 _KEPT = 16
-"""For how many shapes of its inputs a model with open sizes stays compiled."""
+"""For how many shapes of its inputs a model with dynamic extents stays compiled."""
 
 _OFTEN = 100
 """Calls with the same shapes from which on a model in sections is compiled for them as a whole. What sections take
@@ -52,7 +52,7 @@ _AS_IN_NUMPY = ("f16", "f32", "f64", "i8", "i16", "i32", "i64", "ui8", "ui16", "
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 StatedShape = tuple[int | None, ...] | None
-"""What a model says of the shape of an input: its extents, None for an open one; None where it says nothing."""
+"""What a model says of the shape of an input: its extents, None for a dynamic one; None where it says nothing."""
 
 
 class Program:
@@ -205,8 +205,8 @@ class Executable:
     def __call__(self, inputs: Inputs = ()) -> list[Array]:
         """The outputs, as arrays of their logical shapes, in order.
 
-        `inputs` are arrays by position or by name, as `layout_ir.run` takes them. A model with open sizes is compiled
-        at its first call with inputs of some shape. Raises LayoutError where inputs do not fit.
+        `inputs` are arrays by position or by name, as `layout_ir.run` takes them. A model with dynamic extents is
+        compiled at its first call with inputs of some shape. Raises LayoutError where inputs do not fit.
         """
         program = self._static
         return self._program(inputs)(inputs) if program is None else program(inputs)
@@ -225,31 +225,33 @@ class Executable:
     def save(self, path: str) -> None:
         """Writes what is needed to run to a file, for `layout_ir.load_executable` on a machine like this one.
 
-        The file has packed constants and machine code. Raises LayoutError where sizes are open, or ops run by the
+        The file has packed constants and machine code. Raises LayoutError where extents are dynamic, or ops run by the
         reference, and OSError.
         """
         if self._static is None:
-            raise LayoutError("the model has open sizes: only what is compiled with shapes= can be saved")
+            raise LayoutError(
+                "the model has dynamic extents: only what is compiled with shapes= can be saved"
+            )
         write_result(file_of(self._single(self._static).runnable), path)
 
     @property
     def is_in_parts(self) -> bool:
         """Whether the model is compiled part by part while it runs, so that it has no one `plan`, `profile` or file.
 
-        Raises LayoutError before the first call of a model with open sizes.
+        Raises LayoutError before the first call of a model with dynamic extents.
         """
         return isinstance(self._latest(), ProgramInParts)
 
     @property
     def output_names(self) -> list[str]:
-        """The names of the outputs. Raises LayoutError before the first call of a model with open sizes."""
+        """The names of the outputs. Raises LayoutError before the first call of a model with dynamic extents."""
         return list(self._latest().result_names)
 
     @property
     def plan(self) -> ExecutionPlan:
         """What a call executes, step by step, and where its values lie.
 
-        Raises LayoutError before the first call of a model with open sizes.
+        Raises LayoutError before the first call of a model with dynamic extents.
         """
         return self._single(self._latest()).plan
 
@@ -257,7 +259,7 @@ class Executable:
     def fallbacks(self) -> dict[str, int]:
         """The ops that run by the NumPy reference, by name, and how many there are of each.
 
-        Raises LayoutError before the first call of a model with open sizes.
+        Raises LayoutError before the first call of a model with dynamic extents.
         """
         program = self._latest()
         steps = [step for part in program.parts() for step in part.plan.all_steps]
@@ -267,7 +269,7 @@ class Executable:
     def describe(self) -> str:
         """What is executed, in a few lines: steps, memory, what fusion saves, what runs by the reference.
 
-        Raises LayoutError before the first call of a model with open sizes.
+        Raises LayoutError before the first call of a model with dynamic extents.
         """
         program = self._latest()
         if isinstance(program, ProgramInParts):
@@ -303,7 +305,7 @@ class Executable:
             return self._static
         with self._lock:
             if not self._programs:
-                raise LayoutError("the model has open sizes: it is compiled at its first call")
+                raise LayoutError("the model has dynamic extents: it is compiled at its first call")
             return next(reversed(self._programs.values())).program
 
     def _program(self, inputs: Inputs, *, whole: bool = False) -> AnyProgram:

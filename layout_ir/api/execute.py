@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from layout_ir.api.call_inputs import Inputs
 from layout_ir.api.program_arguments import arguments_of, entry_point
+from layout_ir.argument_checks import check_program
 from layout_ir.backends.reference.interpreter import (
     ReferenceFunctions,
     Trace,
@@ -54,8 +55,7 @@ def run(
 
     Raises LayoutError where the inputs do not fit, or an op has no reference semantics.
     """
-    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+    check_program(module)
     function = entry_point(module, entry)
     check_supported(module, function)
     check_types(module, function)

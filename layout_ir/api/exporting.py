@@ -12,6 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import names_for
 from layout_ir.api.program_arguments import entry_point
+from layout_ir.argument_checks import check_program
 from layout_ir.dialects.layout import (
     ReorderOp,
     format_of,
@@ -22,7 +23,7 @@ from layout_ir.dialects.layout import (
     strip_type,
     with_format,
 )
-from layout_ir.errors import LayoutError, public
+from layout_ir.errors import public
 from layout_ir.exits.onnx import model_of
 from layout_ir.passes.convert_to_physical import convert_to_physical
 from layout_ir.passes.layout_pass import errors_of_pass
@@ -45,8 +46,7 @@ def to_onnx(module: ModuleOp, *, entry: str = "main") -> onnx.ModelProto:
     LayoutError where an op or a layout has no form in ONNX, where the model would be larger than 2 GB, and without the
     onnx package.
     """
-    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+    check_program(module)
     module = module.clone()
     types = [value.type for op in module.walk() for value in (*op.operands, *op.results)]
     if any(is_tensor(type) and is_any(type) for type in types):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
+from layout_ir.argument_checks import check_program
 from layout_ir.backends.llvm.aot.object_file import FixedUnit
 from layout_ir.backends.llvm.aot.reorder_library import ReorderLibrary
 from layout_ir.backends.llvm.machine.known_cpus import features_needed, machine_named
@@ -32,8 +33,7 @@ def to_mlir(
     Values are the tensors of their memory: in nChw8c a tensor of five dims, pads being elements of it. Raises
     LayoutError, naming the op, where an op or a layout has no such form.
     """
-    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+    check_program(module)
     if form not in ("linalg", "loops"):
         raise LayoutError(f"form = {form} is unknown, expected one of linalg, loops")
     if reorders not in REORDERS:

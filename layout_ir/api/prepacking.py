@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
 from layout_ir.api.reordering import quantization_of_sides
+from layout_ir.argument_checks import check_threads
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import element_type_of, storage_of
 from layout_ir.elements.element_types import canonical_name
@@ -233,8 +234,8 @@ def compile_prepack(packings: Sequence[WeightPacking], *, threads: int | None = 
     with loading:
         from layout_ir.backends.llvm.runtime.thread_pool import cpus
 
-    if threads is not None and threads < 1:
-        raise LayoutError(f"weights cannot be packed on {threads} threads")
+    if threads is not None:
+        check_threads(threads)
     return Prepack(packings, threads or cpus())
 
 

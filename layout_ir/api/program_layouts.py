@@ -7,6 +7,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.argument_checks import check_program
 from layout_ir.dialects.layout import format_of, is_tensor
 from layout_ir.dialects.layout import layout_of as layout_of_type
 from layout_ir.errors import LayoutError, public
@@ -34,8 +35,7 @@ def formats(module: ModuleOp) -> dict[SSAValue, Format]:
     A tensor without an encoding is row-major. Values that have no Format are left out: those whose layout is still
     `any` or opaque, or is said in another dialect's encoding.
     """
-    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+    check_program(module)
     found: dict[SSAValue, Format] = {}
     for op in module.walk():
         arguments = (argument for region in op.regions for block in region.blocks for argument in block.args)

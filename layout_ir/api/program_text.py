@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError
 
 from layout_ir import registry
+from layout_ir.argument_checks import check_program
 from layout_ir.diagnostics import Diagnostic, Location, Severity
 from layout_ir.entry_points import multiverse
 from layout_ir.errors import LayoutError, public
@@ -148,8 +149,7 @@ def to_text(
     `layout-ir irdl` prints. Constants of more than `elide_above` elements are left out, but for splats:
     such a text can be read and transformed, not run.
     """
-    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+    check_program(module)
     return print_module(module, generic=generic, for_irdl=for_irdl, elide_above=elide_above)
 
 

@@ -354,7 +354,7 @@ def _dynamic_kernel(
     channels = _channels(shape, dim)
     if channels is None:
         raise LayoutError(
-            f"one number per channel needs the extent of dim {dim}, which is open: give that extent, or one number"
+            f"one number per channel needs the extent of dim {dim}, which is dynamic: give that extent, or one number"
         )
     scale, zero_point, beta = parameters
     conversion, _ = conversion_between(

@@ -1,4 +1,4 @@
-"""A model with open sizes in sections, most of which need nothing new for a size that comes for the first time.
+"""A model with dynamic extents in sections, most of which need nothing new for a size that comes for the first time.
 
 Of a decoder whose cache of keys and values grows by a word per call, most nodes see the same shapes at every word:
 those of the one word that is new. Only attention and its mask see the length. So the nodes are cut in two kinds, by

@@ -417,7 +417,7 @@ def _integers(what: str, numbers: Sequence[Extent]) -> tuple[Extent, ...]:
 def _check_known(what: str, known: Sequence[Extent], given: Sequence[int]) -> None:
     """Raises LayoutError where `given` differs in length from `known`, or in an entry of it that is not None."""
     if len(known) != len(given) or any(a is not None and a != b for a, b in zip(known, given, strict=True)):
-        raise LayoutError(f"{what} {_text(given)} do not fit {_text(known)}, where ? is open")
+        raise LayoutError(f"{what} {_text(given)} do not fit {_text(known)}, where ? is dynamic")
 
 
 def _plain_strides(layout: Layout) -> tuple[int, ...] | None:

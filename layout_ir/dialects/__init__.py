@@ -1,1 +1,1 @@
-"""The dialects: `layout` (attributes, reorder, views) and `nn` (the op graph)."""
+"""The dialects `layout` (formats, reorders, views), `nn` (the op graph) and `kernel` (plans); ops that xDSL lacks."""

@@ -246,7 +246,7 @@ class _MemoryPainter:
         return y + 19
 
     def _open(self, entry: Row | Gap, y: float) -> float | None:
-        """Begin the frame of a chunk of which a row is shown."""
+        """Begins the frame of a chunk of which a row is shown."""
         size = self.view.layout.chunk_size
         if isinstance(entry, Gap) and entry.last - entry.first + 1 >= size:
             return None

@@ -23,6 +23,7 @@ from math import isfinite
 from operator import getitem, index
 from typing import Any, NamedTuple
 
+from layout_ir.argument_checks import check_seconds
 from layout_ir.errors import LayoutError, public
 from layout_ir.selection.conflict import conflict_text, conflicting_uses
 from layout_ir.selection.named_solution import NamedSolution
@@ -216,7 +217,8 @@ class NamedProblem:
         """
         if solver != "exact" and (certificate or lazy):
             raise LayoutError(f"solver {solver!r} proves nothing: a certificate and lazy need 'exact'")
-        _check_time_limit(time_limit)
+        if time_limit is not None:
+            check_seconds("time_limit", time_limit)
         numbering = self._numbering()
         more = dict(extra or {})
         proven = {**more, "origin": {**numbering.names(), **more.get("origin", {})}} if certificate else None
@@ -503,11 +505,6 @@ def _columns(op: NamedOp, sets: SharedSets[Hashable]) -> _Columns:
         [(k, sets.of(tuple([option.ins[k] for option in op.options]))) for k in op.taken],
         [sets.of(tuple([option.outs[k] for option in op.options])) for k in range(len(op.results))],
     )
-
-
-def _check_time_limit(time_limit: Any) -> None:
-    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
-        raise LayoutError(f"time_limit = {time_limit!r} is no number of seconds from 0 on")
 
 
 def _is_weight(weight: Any) -> bool:

@@ -252,11 +252,11 @@ class LayoutOptMain(xDSLOptMain):
     # Running ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Process the input and end the program with the exit status."""
+        """Processes the input and ends the program with the exit status."""
         sys.exit(self.execute())
 
     def execute(self) -> int:
-        """Process the input; returns the exit status. Raises `Abort` where nothing can be processed."""
+        """Processes the input; returns the exit status. Raises `Abort` where nothing can be processed."""
         check_output(self.args.output_file)
         output = self.args.output_file or "-"
         try:
@@ -326,7 +326,7 @@ class LayoutOptMain(xDSLOptMain):
         return parts
 
     def _process(self, read: Callable[[], ModuleOp]) -> str | None:
-        """Read one program, run the passes, return the result; None after an error, which has been reported."""
+        """Reads one program, runs the passes, returns the result; None after an error, which has been reported."""
         self._running = None
         try:
             with handling(self._report):

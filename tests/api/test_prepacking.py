@@ -215,7 +215,7 @@ def test_weights_without_elements_and_no_weights_are_packed():
             {"formats": "(a, b) : [a, b, b:4], pad = undef", "dtype": "i8", "compensation": ("s8s8",)},
             "hold undef",
         ),
-        ({"formats": "ab", "threads": 0}, "cannot be packed on 0 threads"),
+        ({"formats": "ab", "threads": 0}, "threads = 0 is no number of threads"),
     ],
 )
 def test_negative_lists_that_cannot_be_packed(options: dict[str, Any], message: str):

@@ -350,7 +350,7 @@ def test_open_numbers_are_those_that_differ_between_extents(layout: str, open_di
     rests = [f for f in Format.of(layout).factors if f.size is None]
     for name in ("strides", "padded_shape"):
         known = getattr(d, name)
-        # Far apart, so that every rest of an open dim has another count; only what has no rest must fit its sizes.
+        # Far apart, so that every rest of a dynamic dim has another count; only what has no rest must fit its sizes.
         for small, large in ((1, 40_000), (20_000, 60_000)) if len(rests) == 4 else ((5, 8), (6, 9)):
             numbers = [_numbers(d.at(shape(extent)), name) for extent in (small, large)]
             for a, b, number in zip(*numbers, known, strict=True):
@@ -393,7 +393,7 @@ def test_open_strides_are_given_later():
 
 def test_negative_run_time_values_that_contradict():
     d = TensorDesc((2, None), "f32", "ab")
-    with pytest.raises(LayoutError, match=r"extents 3x4 do not fit 2x\?, where \? is open"):
+    with pytest.raises(LayoutError, match=r"extents 3x4 do not fit 2x\?, where \? is dynamic"):
         d.at((3, 4))
     with pytest.raises(LayoutError, match="known at run time only"):
         _ = d.nbytes

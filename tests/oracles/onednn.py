@@ -291,9 +291,7 @@ class Primitive:
         out: NDArray[np.generic],
         attributes: Attributes | None = None,
     ) -> None:
-        for what, desc, buffer in (("source", src, data), ("destination", dst, out)):
-            if buffer.nbytes < desc.size:
-                raise OneDNNError(f"a {what} of {buffer.nbytes} bytes for a descriptor of {desc.size}")
+        _check_sizes(src, data, dst, out)
         api = library()
         cpu, self._stream = engine()
         made, given = _made(attributes or Attributes())
@@ -335,6 +333,13 @@ class Primitive:
         api.dnnl_primitive_desc_destroy(self._pd)
 
 
+def _check_sizes(src: Desc, data: NDArray[np.generic], dst: Desc, out: NDArray[np.generic]) -> None:
+    """Raises OneDNNError where a buffer is too small for what it is described by."""
+    for what, desc, buffer in (("source", src, data), ("destination", dst, out)):
+        if buffer.nbytes < desc.size:
+            raise OneDNNError(f"a {what} of {buffer.nbytes} bytes for a descriptor of {desc.size}")
+
+
 def reorder(
     src: Desc,
     data: NDArray[np.generic],
@@ -343,9 +348,7 @@ def reorder(
     attributes: Attributes | None = None,
 ) -> None:
     """Runs the library's reorder from the buffer `data` (described by `src`) into the buffer `out` (by `dst`)."""
-    for what, desc, buffer in (("source", src, data), ("destination", dst, out)):
-        if buffer.nbytes < desc.size:
-            raise OneDNNError(f"a {what} of {buffer.nbytes} bytes for a descriptor of {desc.size}")
+    _check_sizes(src, data, dst, out)
     target = _with_room(out)
     primitive = Primitive(src, _with_room(data), dst, target, attributes)
     try:

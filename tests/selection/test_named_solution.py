@@ -26,6 +26,8 @@ def test_what_a_solution_says_adds_up_to_its_cost():
             cost = words.costs[reorder.value, reorder.source, reorder.target]
             assert cost is not None
             assert reorder.cost == words.weights[str(reorder.value)] * cost
+        by_value = [reorder for v in solution.formats for reorder in solution.reorders_of(v)]
+        assert sorted(map(repr, by_value)) == sorted(map(repr, solution.reorders))
         needed = {
             (v, f)
             for name, operands, _, _, _ in words.ops

@@ -41,7 +41,7 @@ class Run:
 
 
 def opt(*args: str, stdin: str | bytes = "") -> Run:
-    """Run the tool on `args`, with `stdin` as its standard input."""
+    """Runs the tool on `args`, with `stdin` as its standard input."""
     data = stdin.encode() if isinstance(stdin, str) else stdin
     given = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
     out, err = io.StringIO(), io.StringIO()

@@ -16,9 +16,9 @@ from layout_ir.tools.commands.formats import (
     extents_text,
     notation_of,
     read_at_shape,
+    read_dynamic_shape,
     read_index,
     read_layout,
-    read_open_shape,
     read_shape,
     read_subject,
     reordered,
@@ -33,7 +33,7 @@ def _args(shape: str | None, dims: str | None = None) -> Namespace:
 def test_extents_are_read():
     assert read_shape("2x17x5") == (2, 17, 5) and read_shape(" 3 x 0") == (3, 0)
     assert read_shape("()") == () and read_shape(None) is None
-    assert read_open_shape("2x?x5") == (2, None, 5) and read_open_shape("2x3") == (2, 3)
+    assert read_dynamic_shape("2x?x5") == (2, None, 5) and read_dynamic_shape("2x3") == (2, 3)
     assert read_index("1,-2,3") == (1, -2, 3) and read_index("") == ()
 
 
@@ -43,7 +43,7 @@ def test_extents_are_read():
 )
 def test_negative_what_is_no_extent_is_pointed_at(text: str, wrong: str):
     with pytest.raises(TextError) as caught:
-        read_open_shape(text)
+        read_dynamic_shape(text)
     assert caught.value.span is not None
     low, high = caught.value.span
     assert text[low:high] == wrong

@@ -63,7 +63,7 @@ from layout_ir.version import __version__
 
 @cache
 def version() -> str:
-    """Of the code that makes LLVM IR: a plan and this say what `emit_module` gives."""
+    """The version of the code that makes LLVM IR: with a plan, it says what `emit_module` gives."""
     folder = Path(__file__).parents[1]
     sources = [*sorted(folder.rglob("*.py")), Path(getfile(Plan))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest() + __version__

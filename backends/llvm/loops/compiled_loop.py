@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, check_indices
-from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, emit_loops
+from layout_ir.backends.llvm.loops.loop_emitter import emit_loops
+from layout_ir.backends.llvm.loops.loop_program import LoopProgram
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.jit import Code

@@ -30,5 +30,5 @@ def check_indices(arguments: NDArray[np.uint64], what: str = "the tensor") -> No
     if arguments[-OUTSIDE]:
         arguments[-OUTSIDE] = 0
         index = int(arguments[-1:].view(np.int64)[0])
-        said = f": {index}" if index > -_COMPUTED else ""
-        raise LayoutError(f"an index of {what} is outside of the dim that it is of{said}")
+        which = f"index {index}" if index > -_COMPUTED else "an index"
+        raise LayoutError(f"{which} of {what} is outside of its dim")

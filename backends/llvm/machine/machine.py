@@ -18,6 +18,9 @@ from layout_ir.dialects.kernel.plan import LINE as LINE
 LANE = 16
 """Bytes in which vector registers shuffle: all of them are made of such lanes."""
 
+PAGE = 4096
+"""Bytes of a page of memory, on every machine that code is made for."""
+
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -59,7 +62,7 @@ class Machine:
 
     @property
     def profile(self) -> MachineProfile:
-        """How its memory behaves: as measured, else as its caches let one expect."""
+        """How the memory of the machine behaves: as measured, else as follows from its caches."""
         return self.measured or built_in_profile(self.l2, self.l3, self.cpu)
 
     @property

@@ -24,7 +24,7 @@ from math import gcd, log, prod
 from operator import index
 from typing import NamedTuple
 
-from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.machine.machine import LINE, PAGE, Machine
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.nontemporal import streaming_limit, streaming_volume
 from layout_ir.dialects.kernel.plan import (
@@ -41,9 +41,6 @@ from layout_ir.dialects.kernel.plan import (
     Tile,
 )
 
-PAGE = 4096
-"""Bytes of a page, on every machine that code is made for."""
-
 _WRITES_IN_FLIGHT, _READS_IN_FLIGHT = 64, 32
 """Lines that are on their way at a time: so many must find a place, even where none is asked for again."""
 
@@ -51,22 +48,22 @@ _SCATTERED = 64
 """Places that are far too many to be followed: prices of a profile for what jumps are those of so many."""
 
 _READS = 0.5
-"""Of what a conflict costs a write, what it costs a read of whole lines: only what was prefetched is lost."""
+"""The part of the cost of a conflict of writes that one of reads of whole lines has: only prefetched lines are lost."""
 
 _READ_AT_ONCE = 32
-"""Places that are read by turns of which parts of lines are on their way at a time: none of these lines is lost."""
+"""Places that may be read by turns, a part of a line of each, without losing one: their loads are under way at once."""
 
 _UNFOLLOWED = 0.8
-"""Of what a line costs in memory, what it costs more where reads or writes jump before they have gone through a page,
-so that the processor cannot follow them. Measured on Zen 4, GB/s of f32 in blocks of 8 channels, 24 to 36 MiB: 28 where
-both sides are gone through in order or in four sequences, 13 to 18 in all other orders, with pieces of 32 bytes and of
-1 KiB alike; past the caches, where only reads jump, 40 and 16 to 26."""
+"""The part of its cost by which a line in memory costs more where reads or writes jump before they have gone through a
+page, so that the processor cannot follow them. Measured on Zen 4, GB/s of f32 in blocks of 8 channels, 24 to 36 MiB: 28
+where both sides are gone through in order or in four sequences, 13 to 18 in all other orders, with pieces of 32 bytes
+and of 1 KiB alike; past the caches, where only reads jump, 40 and 16 to 26."""
 
 _FOLLOWED, _FOLLOWED_STRIDE = 0.25, PAGE // 8
-"""Of what a conflict costs a read of a part of a line, what it costs where the processor follows the reads, and the
-stride up to which it does: it does not follow from page to page. Measured on Zen 4, f32 to blocks of 8 channels, GB/s
-of half lines read one block of channels after the other, the rest of each line in the next turn: 53 with a stride of
-256 bytes, 46 with 512, 25 with 2048, 17 with 4096."""
+"""The part of the cost of a conflict that is left, for a read of a part of a line, where the processor follows the
+reads, and the stride up to which it does: it does not follow from page to page. Measured on Zen 4, f32 to blocks of 8
+channels, GB/s of half lines read one block of channels after the other, the rest of each line in the next turn: 53 with
+a stride of 256 bytes, 46 with 512, 25 with 2048, 17 with 4096."""
 
 _BESIDE = 0.5
 """The part of a set that begun lines may take without loss: the other side has lines there, too. Measured on Zen 4,
@@ -74,7 +71,7 @@ _BESIDE = 0.5
 they share a set of eight ways, 77 where they do not, and 25 where 128 of them are read."""
 
 _JUMP = 0.1
-"""Of what a line costs through the caches, what a jump costs that meets no conflict: a stream begins anew."""
+"""What a jump that meets no conflict costs, as a part of a line through the caches: a stream begins anew."""
 
 _WRITTEN_SEQUENCES = 4
 """Sequences that are written side by side as one is, at most: whoever writes combines few lines at a time. Measured on
@@ -82,24 +79,23 @@ Zen 4, 66 MiB of nhwc to nChw16c with 64 channels, past the caches: 48 GB/s to f
 them in its turn."""
 
 _STREAMED_CONFLICT = 0.4
-"""Of what a conflict in L1 costs a store through the caches, what it costs one past them."""
+"""What a conflict in L1 costs a store past the caches, as a part of what it costs one through them."""
 
 _FEW_SETS, _UNNOTICED = 4, 1.8
-"""Sets of L1 that are few for lines which are streamed to places that share them, in more of which conflicts become
-rarer; and the places in each that begin to count."""
+"""Sets of L1 from which on conflicts of streamed lines become rarer, and places in each from which on they count."""
 
 _BESIDE_MEMORY = 0.5
-"""Of what the way through a buffer that is streamed takes, what is left where lines are in memory: meanwhile the next
-ones come. Measured on Zen 3, blocks of 8 channels to planes of f32, ns per line more than in tiles: in memory 0.1."""
+"""The part of the time of a streamed staging buffer that is left where lines are in memory: meanwhile the next ones
+come. Measured on Zen 3, blocks of 8 channels to planes of f32, ns per line more than in tiles: in memory 0.1."""
 
 _TLB_ENTRIES = 64
 """Pages that the first TLB knows, on the processors of the last ten years: 64 to 96."""
 
 _STAGING_PART = 0.25
-"""Of what a line costs, what it costs more by the way through a staging buffer, for which short pieces are read."""
+"""What the way through a staging buffer, for which short pieces are read, adds to a line, as a part of its cost."""
 
 _IDLE = 0.97
-"""The gain below which prefetches are left out where the processor follows what is read: by less, nothing is known."""
+"""The gain by prefetches below which they are left out where the processor follows reads; nearer to 1 it is noise."""
 
 Walk = list[tuple[int, int]]
 """(count, stride) of loops, the innermost first."""
@@ -178,8 +174,10 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
 
 
 def _read_cost(side: Side, machine: Machine, again: float, *, prefetched: bool) -> float:
-    """Nanoseconds per line that is read, beside the line itself. What is prefetched comes in time, but of lines that
-    are read in parts only once; `again` is what such a line costs for each of its further parts."""
+    """Nanoseconds per line that is read, in addition to the line itself.
+
+    A prefetched line comes in time, but once only: a line that is read in parts costs `again` for each further part.
+    """
     cost = _jump_cost(side, machine, _READS_IN_FLIGHT, machine.profile.cached_ns)
     if side.piece < LINE:
         followed = prefetched or side.stride <= _FOLLOWED_STRIDE
@@ -188,7 +186,7 @@ def _read_cost(side: Side, machine: Machine, again: float, *, prefetched: bool) 
 
 
 def _overlap(kernel: Kernel) -> float:
-    """How many times as many elements as there are the blocks of a tile have: the last ones are moved back."""
+    """The elements that a tile moves over those that there are: its last blocks are moved back, over others."""
     if not isinstance(kernel, Tile):
         return 1.0
     result = 1.0
@@ -220,7 +218,7 @@ def _prefetches(step: Step, kernel: Kernel, read: Side, machine: Machine) -> boo
 
 
 def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, streams: bool = False) -> float:
-    """Nanoseconds per line, beside the line itself, of which parts that L2 has lost cost a part of `line` again."""
+    """Nanoseconds per line that jumps add to the line itself; parts of a line that L2 has lost cost that of `line`."""
     profile = machine.profile
     if side.jumps == 1:
         return 0.0
@@ -254,15 +252,15 @@ def _lost(side: Side, ways: tuple[int, int], in_flight: int) -> float:
 
 
 def _scattered(jumps: int) -> float:
-    """Of what a line costs more that is streamed to one of many places, what it costs with so many."""
+    """The part, 0 to 1, that `jumps` places cost of the price of lines that are streamed to 64 places by turns."""
     share = log(jumps / _WRITTEN_SEQUENCES) / log(_WRITES_IN_FLIGHT / _WRITTEN_SEQUENCES)
     return min(max(share, 0.0), 1.0)
 
 
 def _unfollowed(walk: Walk, machine: Machine) -> float:
-    """Of what a line costs more that is read from one of 64 rows by turns, what it costs on this walk.
+    """The part that this walk costs of the price of lines that are read from 64 rows by turns.
 
-    Nothing where the processor follows the rows, or half a page of each. Measured on Zen 3, which follows 16: 128 rows
+    It is 0 where the processor follows the rows, or half a page of each. Measured on Zen 3, which follows 16: 128 rows
     cost half as much again.
     """
     sequences = machine.profile.sequences
@@ -273,8 +271,10 @@ def _unfollowed(walk: Walk, machine: Machine) -> float:
 
 
 def _conflicts_of_streams(walk: Walk, machine: Machine) -> float:
-    """Nanoseconds more per line that is streamed on this walk, where places that share a set have their turns: line by
-    line, and by longer pieces, to which few sequences grow side by side.
+    """Nanoseconds that conflicts add to a line that is streamed on this walk.
+
+    They arise where places that share a set have their turns: line by line, and by longer pieces, to which few
+    sequences grow side by side.
 
     Measured on Zen 3, eight places in one set, from the last level, ns per line more in pieces of 64, 128, 256 and 512
     bytes: 4.7, 2.8, 1.3 and 0; of 256 bytes to four places by turns, then to the other four, 2.3.
@@ -285,7 +285,7 @@ def _conflicts_of_streams(walk: Walk, machine: Machine) -> float:
 
 
 def _crowded(side: Side, way: int) -> float:
-    """Of what a line costs more that is streamed to 64 places of one set of L1, what it costs with those of `side`.
+    """The part that the places of `side` cost of the price of lines that are streamed to 64 places of one set of L1.
 
     Measured on Zen 3, ns per line more than behind the one before: 2, 4, 8, 16, 32 and 64 places in one set 0.9, 1.6,
     4.7, 5.3, 6.2 and 8.7; in two sets 0, 0.8, 4.7, 6.1, 9 and 10; in four 0, 0, 0.9, 3.2, 5.1 and 7.4; 32,
@@ -298,10 +298,10 @@ def _crowded(side: Side, way: int) -> float:
 
 
 def without_idle_prefetches(step: Step, pair: ElementPair, machine: Machine) -> Step:
-    """`step`, without prefetches of its next iteration where they only cost time, by the profile.
+    """`step`, without prefetches of its next iteration where these only cost time, by the profile.
 
-    They do where the processor itself follows the few sequences that are read, a page or more of each, and tiles read
-    them in so small parts that there are many prefetches.
+    They do so where the processor itself follows the few sequences that are read, a page or more of each, and tiles
+    read them in so small parts that there are many prefetches.
     """
     kernel = step.kernel.steps[0].kernel if isinstance(step.kernel, Staged) else step.kernel
     if step.prefetch is None or machine.profile.prefetch_gain > _IDLE or not isinstance(kernel, Tile):
@@ -323,18 +323,21 @@ def _held(stride: int, ways: tuple[int, int]) -> int:
 
 
 def _followed_side(walk: Walk, machine: Machine) -> Side:
-    """The pieces of a walk whose sequences the processor follows, wherever they lie: those that are read, of which the
-    parts of a line that few places have by turns are asked for at once, or half as many where they overfill their sets
-    of L1. Measured on Zen 3, f32 from blocks of 8 channels to nhwc, GB/s of half lines by turns and of 256 bytes: from
-    32 places in two sets 29 and 43, from 16 places in one set 17 and 8 (in memory, the former streamed)."""
+    """The pieces of a walk of reads, whose sequences the processor follows wherever they lie.
+
+    Parts of lines that are read from few places by turns are under way at once; from half as many, where the places
+    overfill their sets of L1. Measured on Zen 3, f32 from blocks of 8 channels to nhwc, GB/s of half lines by turns and
+    of 256 bytes: from 32 places in two sets 29 and 43, from 16 places in one set 17 and 8 (in memory, the former
+    streamed).
+    """
     return _side(walk, max(machine.profile.sequences, _READ_AT_ONCE), machine, held=False)
 
 
 def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True, total: bool = False) -> Side:
-    """The pieces of a walk; up to `sequences` that grow side by side are as good as one, if L1 holds their lines.
+    """The pieces of a walk, where up to `sequences` that grow side by side are as good as one.
 
-    Those that have grown until they meet are one piece. Not `held`: wherever lines that are read whole lie. `total`:
-    so many at all levels of the walk together, rather than at each.
+    Sequences that have grown until they meet are one piece. With `held`, L1 has to hold the lines of all of them;
+    without, whole lines may lie anywhere. With `total`, `sequences` bounds all levels of the walk together, not each.
     """
     piece, at = 1, 0
     beside: Walk = []  # loops over the sequences that have grown side by side

@@ -25,9 +25,8 @@ from functools import partial
 from operator import index
 from typing import NamedTuple
 
-from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.machine.machine import LINE, PAGE, Machine
 from layout_ir.backends.llvm.machine.profile import MachineProfile
-from layout_ir.backends.llvm.planning.access_cost import PAGE
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.parallel import finished
 from layout_ir.dialects.kernel.plan import Blocking, Copy, Interleave, Kernel, Loop, Step, Tile
@@ -84,7 +83,7 @@ def _gain(kernel: Kernel, pair: ElementPair, profile: MachineProfile) -> float:
 
 
 def _pieces(kernel: Kernel, pair: ElementPair) -> _Pieces | None:
-    """None where the kernel does not read its source from one end to the other."""
+    """The pieces of `kernel`; None where it does not read its source from one end to the other."""
     if isinstance(kernel, Copy):
         if pair.packed or kernel.inner.count > 1:
             return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
+from layout_ir.backends.llvm.machine.machine import LANE, LINE, PAGE, Machine
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.out_of_cache import (
     bytes_written,
@@ -42,8 +42,6 @@ from layout_ir.dialects.kernel.plan import (
     Tile,
 )
 from layout_ir.symbolic.symint import Size, SymInt, hint_of
-
-_PAGE = 4096
 
 _FEW = 2
 """Sequences of each side that are few. Measured on Zen 4, 32 MiB of bf16, nChw16c with 64 channels (four sequences) to
@@ -108,7 +106,7 @@ def _in_few_streams(step: Step) -> bool:
         # From inside out: loops that go on where the inner ones ended, until pages are walked, and those that jump.
         extent, streams = kernel.run, 1
         for count, stride in reversed(side):
-            if extent >= _PAGE:
+            if extent >= PAGE:
                 break
             if stride == extent:
                 extent *= count

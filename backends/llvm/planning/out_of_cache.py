@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
-from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
+from layout_ir.backends.llvm.machine.machine import LANE, LINE, PAGE, Machine
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.parallel import finished
 from layout_ir.dialects.kernel.plan import (
@@ -30,9 +30,7 @@ from layout_ir.dialects.kernel.plan import (
 )
 from layout_ir.symbolic.symint import Size, hint_of
 
-_PAGE = 4096
-
-_FOLLOWED = _PAGE // 2
+_FOLLOWED = PAGE // 2
 """Bytes of an iteration below which the processor itself has prefetched the source of the next one: it follows a
 sequence to the end of a page."""
 
@@ -69,7 +67,7 @@ def out_of_cache(step: Step, pair: ElementPair, machine: Machine) -> Step:
     else:
         schedule = schedule[::-1]
     step = finished(step, step.loops, replace(kernel, schedule=schedule))
-    return step if kernel.cols.count * kernel.width >= _PAGE else prefetching(step, machine)
+    return step if kernel.cols.count * kernel.width >= PAGE else prefetching(step, machine)
 
 
 def _prefetching_first_pass(step: Step, staged: Staged) -> Step:
@@ -105,7 +103,7 @@ def _prefetch_distance(stride: Size, row: Size, high: Size, machine: Machine) ->
 
     In long rows some lines; where short rows lie one behind the other, in as many rows again.
     """
-    follows = stride == row < _PAGE and high * row <= machine.l2 // 8
+    follows = stride == row < PAGE and high * row <= machine.l2 // 8
     return high * row if follows else machine.profile.prefetch_distance
 
 
@@ -151,8 +149,8 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
         return prefetching(scheduled(*schedule), machine)
     if width < 4:
         return prefetching(scheduled(*few_rows), machine)
-    crowded = hint_of(row) < _PAGE and _crowded(rows.stride, min(hint_of(rows.count), 4 * high), machine)
-    if tile.square and (rows.stride % _PAGE == 0 or crowded):
+    crowded = hint_of(row) < PAGE and _crowded(rows.stride, min(hint_of(rows.count), 4 * high), machine)
+    if tile.square and (rows.stride % PAGE == 0 or crowded):
         # Rows share sets of L1: every line is loaded once, for 64 rows at a time. Measured on Zen 3, f32, GB/s of lanes
         # loaded one by one and of lines: 3072 x 768, 16 rows in a set, 9 and 16; T 4096 x 512, 32 in a set, 9 and 14.
         part = replace(tile, prefetch_distance=machine.profile.prefetch_distance)
@@ -160,7 +158,7 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
         if rows.count > 4 * high:
             down = Blocking("rows", 4 * high), *down
         return scheduled(*down, square=True, part=part)
-    if together and 4 * high * row <= _PAGE:
+    if together and 4 * high * row <= PAGE:
         # All of it fits L1: a few lines of the destination at a time.
         return scheduled(
             Blocking("rows", 4 * high),
@@ -168,7 +166,7 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
             few_rows[0],
             square=True,
         )
-    if together and high * row <= _PAGE:
+    if together and high * row <= PAGE:
         if tile.square and rows.count > 4 * high:
             # A few lines at a time for every column; each load prefetches what the next ones have in its place.
             part = replace(tile, prefetch_distance=4 * high * row)
@@ -176,10 +174,10 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
                 Blocking("rows", 4 * high), Blocking("cols", wide), few_rows[0], square=True, part=part
             )
         return scheduled(*few_rows, square=True)
-    if row >= _PAGE:
+    if row >= PAGE:
         if (
             together
-            and cols.stride >= _PAGE
+            and cols.stride >= PAGE
             and cols.count > 64
             and not cols.fold
             and high * row <= machine.l2 // 2

@@ -249,7 +249,7 @@ def _streamed_over_buffer(step: Step, pair: ElementPair, machine: Machine) -> It
 
 
 def _reordered_in_cache(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
-    """The same for what L2 holds, where lines that are written by turns to one set come back in time."""
+    """Steps in other orders, for what L2 holds: lines that are written by turns to one set come back in time there."""
     yield from other_orders(in_cache(step, machine), pair)
     if pair.conversion is None:
         yield from copied_tiles(step, machine)

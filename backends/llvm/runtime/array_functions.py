@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from layout_ir.backends.llvm.emission.copy_normalization import BLOCK, FIELDS, MOST_DIMS
 from layout_ir.backends.llvm.emission.emit import module_text, version
-from layout_ir.backends.llvm.emission.strided_copy import BLOCK, FIELDS, MOST_DIMS, strided_copy_module
+from layout_ir.backends.llvm.emission.strided_copy import strided_copy_module
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.jit import Code

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_after
+from layout_ir.argument_checks import check_threads
 from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.machine.known_cpus import runnable
 from layout_ir.backends.llvm.machine.machine import Machine, host
@@ -81,8 +82,8 @@ def compile_reorder(
     Raises LayoutError where the shapes differ, the destination keeps two elements at one address, a layout is not a
     matter of plain memory, or the target's code does not run here.
     """
-    if threads is not None and threads < 1:
-        raise LayoutError(f"a reorder cannot run on {threads} threads")
+    if threads is not None:
+        check_threads(threads)
     if conversion is None:
         name = canonical_name(dtype)
         conversion = Conversion(name, name if dst_dtype is None else canonical_name(dst_dtype))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
+from layout_ir.argument_checks import check_threads
 from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.machine.known_cpus import runnable
 from layout_ir.backends.llvm.machine.machine import Machine
@@ -245,8 +246,8 @@ def compile_dynamic(
     `conversion` says what becomes of the elements; without it they are, and stay, `dtype`. Its numbers are compiled in.
     Raises LayoutError where no kernel serves all extents.
     """
-    if threads is not None and threads < 1:
-        raise LayoutError(f"a reorder cannot run on {threads} threads")
+    if threads is not None:
+        check_threads(threads)
     machine = runnable(target)
     if conversion is None:
         conversion = Conversion(canonical_name(dtype), canonical_name(dtype))

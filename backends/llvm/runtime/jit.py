@@ -36,7 +36,7 @@ fork_safe_when_there(_lock_of_bindings)
 
 
 def bindings_lock() -> Lock:
-    """That lock."""
+    """The lock that the bindings take for each of their calls, which a fork waits for."""
     return bindings().ffi.lib._lock
 
 
@@ -134,8 +134,11 @@ class Code:
 
     @classmethod
     def of_objects(cls, objects: Sequence[bytes], names: Sequence[str]) -> list[Code]:
-        """Of each of the objects, which were made for this machine, the function of its name: side by side in memory,
-        which goes with the last of them. Raises RuntimeError for what is no object, or lacks the function."""
+        """Per object, which was made for this machine, its function of that name.
+
+        They lie side by side in memory, which is released with the last of them. Raises RuntimeError for what is no
+        object, or lacks the function.
+        """
         finds: list[Callable[[str], int]] = []
         if CAN_LINK:
             with suppress(Unsupported):
@@ -151,7 +154,7 @@ class Code:
         return codes
 
     def _takes(self, data: bytes, names: Sequence[str]) -> bool:
-        """Whether `data` is the object that it should be."""
+        """Whether `data` is an object with these functions, which are the ones of this code from now on."""
         try:
             self._find = _linked(data, names)
         except RuntimeError:  # whole, but not what its name says
@@ -165,14 +168,14 @@ class Code:
 
 
 def assembly(text: str, machine: Machine, *, level: int = 1) -> str:
-    """What `text` becomes in a file, for people."""
+    """The assembly that the LLVM IR `text` becomes, for people to read."""
     with bindings_lock():
         tm = target_machine(machine, level=level, jit=False)
         return str(tm.emit_assembly(llvm.parse_assembly(text)))
 
 
 def object_file(text: str, machine: Machine, *, level: int = 1) -> bytes:
-    """What `text` becomes in a file, position independent, for a linker."""
+    """The object file that the LLVM IR `text` becomes, position independent, for a linker."""
     with bindings_lock():
         tm = target_machine(machine, level=level, jit=False)
         return bytes(tm.emit_object(llvm.parse_assembly(text)))

@@ -23,18 +23,17 @@ from operator import index
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
-from layout_ir.backends.llvm.machine.machine import LINE, Machine, detected, processor_name
+from layout_ir.backends.llvm.machine.machine import LINE, PAGE, Machine, detected, processor_name
 from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan, streams
 from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.compiled_plan import load
-from layout_ir.backends.llvm.runtime.timing import Limits, race
+from layout_ir.backends.llvm.runtime.timing import Limits, bytes_at_page, race
 from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Plan, Staged, Step
 from layout_ir.elements.quantization import Conversion
 
@@ -57,8 +56,6 @@ _PARTS = 16
 
 _SPARE = 1 << 20
 """Bytes beyond the volume, for what is moved in whole groups."""
-
-_PAGE = 4096
 
 _TIMES = 3
 """Measurements of everything, as far as there is time."""
@@ -279,7 +276,7 @@ class _Measurement:
     # Prefetches and threads ------------------------------------------------------------------------------------------
 
     def _prefetch_gain(self, profile: MachineProfile) -> MachineProfile:
-        """Of blocks of eight channels: the time without prefetches of the next block, over that with them."""
+        """The profile with `prefetch_gain`: the time without prefetches over that with them, for blocks of 8."""
         image = 64 * 56 * 56 * 4
         layouts = [
             Format.of(tag).bind((max(self.volumes[-1] // (2 * image), 1), 64, 56, 56))
@@ -294,7 +291,7 @@ class _Measurement:
         return replace(profile, prefetch_gain=round(_believed(without_them / with_them, 1.0), 3))
 
     def _multistride_gains(self, profile: MachineProfile) -> MachineProfile:
-        """Of what is streamed: the time in order over that of four parts by turns."""
+        """The profile with the gains of parts by turns: the time in order over that in four parts, of streamed data."""
         volume = self.volumes[-1]
         image = 64 * 56 * 56 * 4
         one, blocks = (Format.of(tag) for tag in ("a", "nChw16c"))
@@ -317,7 +314,7 @@ class _Measurement:
         return replace(profile, **found)
 
     def _prefetched_jumps(self, profile: MachineProfile) -> MachineProfile:
-        """Of blocks that are read from rows by turns: what lines of many rows cost more than those of few."""
+        """The profile with `prefetched_jump_ns`: what lines of many rows cost more than those of few, read by turns."""
         if not self.machine.streams:
             return profile
         plans = [
@@ -396,10 +393,7 @@ def _touched(sizes: Sequence[int], least: int, end: float) -> list[NDArray[Any]]
 
     Pages are there once they are written: those that were never share one of zeros, which is in the caches.
     """
-    buffers = [np.empty(size + _PAGE, np.uint8) for size in sizes]
-    buffers = [
-        buffer[-int(buffer.ctypes.data) % _PAGE :][:size] for buffer, size in zip(buffers, sizes, strict=True)
-    ]
+    buffers = [bytes_at_page(size) for size in sizes]
     for part in range(1, _PARTS + 1):
         for buffer in buffers:
             buffer[buffer.size * (part - 1) // _PARTS : buffer.size * part // _PARTS] = 1
@@ -419,8 +413,8 @@ def _printable(name: str) -> str:
 
 def _copy(size: int, *, streaming: bool) -> Plan:
     """A copy of `size` bytes, rounded down to pages."""
-    blocks = size >> 12
-    return _plan(blocks << 12, Step((), 0, 0, Copy(1 << 12, Loop(blocks, 1 << 12, 1 << 12), streaming)))
+    pages = size // PAGE
+    return _plan(pages * PAGE, Step((), 0, 0, Copy(PAGE, Loop(pages, PAGE, PAGE), streaming)))
 
 
 def _scattered_lines(size: int, stride: int, number: int, *, streaming: bool = False) -> Plan:
@@ -435,7 +429,7 @@ def _scattered_lines(size: int, stride: int, number: int, *, streaming: bool = F
 def _by_turns(size: int, number: int) -> Plan:
     """A copy of lines by turns from so many sequences, which begin in sets of their own."""
     lines = size // number // LINE
-    apart = -(-lines * LINE // 4096) * 4096 + 3 * LINE
+    apart = -(-lines * LINE // PAGE) * PAGE + 3 * LINE
     turns = Loop(lines, LINE, number * LINE)
     return _plan(number * apart, Step((turns,), 0, 0, Copy(LINE, Loop(number, apart, LINE))))
 

@@ -21,7 +21,7 @@ from time import perf_counter, sleep
 import numpy as np
 from numpy.typing import NDArray
 
-_PAGE = 4096
+from layout_ir.backends.llvm.machine.machine import PAGE
 
 
 @dataclass(frozen=True)
@@ -197,6 +197,13 @@ def least_times(contenders: Sequence[Callable[[], object]], rounds: int, batch: 
 
 def touched_bytes(size: int) -> NDArray[np.uint8]:
     """A buffer of `size` bytes at the start of a page, all of them written: untouched zeros share one cached page."""
-    data = np.ones(size + _PAGE, np.uint8)
-    start = -int(data.ctypes.data) % _PAGE
+    data = bytes_at_page(size)
+    data[:] = 1
+    return data
+
+
+def bytes_at_page(size: int) -> NDArray[np.uint8]:
+    """A buffer of `size` bytes at the start of a page, which nobody has written."""
+    data = np.empty(size + PAGE, np.uint8)
+    start = -int(data.ctypes.data) % PAGE
     return data[start : start + size]

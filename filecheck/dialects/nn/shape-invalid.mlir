@@ -25,7 +25,7 @@ func.func @negative_concat_axis(%x: tensor<2x3xf32>) {
 // -----
 
 func.func @negative_concat_of_nothing() {
-  // expected-error@+1 {{nn.concat takes at least 1 operands, not 0}}
+  // expected-error@+1 {{nn.concat takes at least 1 operand, not 0}}
   %0 = nn.concat axis = 0 : () -> tensor<0xf32>
   func.return
 }

@@ -43,9 +43,10 @@ from xdsl.traits import Pure, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.kernel.attributes import ConversionAttr, PlanAttr, Shape, ShapeAttr
+from layout_ir.dialects.kernel.micro_kernel_verifier import PlanError
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.dialects.kernel.plan_parser import read_plan
-from layout_ir.dialects.kernel.plan_verifier import PlanError, check_plan
+from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.dialects.layout import dtype_of, format_of, nbytes_of
 from layout_ir.dialects.layout.attributes import FormatAttr
 from layout_ir.dialects.layout.types import tensor_type

@@ -22,6 +22,7 @@ from typing import TypeVar, cast
 from xdsl.context import Context
 from xdsl.parser import AttrParser, Parser
 
+from layout_ir.dialects.kernel.micro_kernel_verifier import PlanError
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -42,7 +43,7 @@ from layout_ir.dialects.kernel.plan import (
     Tile,
     VariableBoundLoops,
 )
-from layout_ir.dialects.kernel.plan_verifier import PlanError, check_plan
+from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.element_types import canonical_name
 from layout_ir.elements.quantization import PARAMETERS, Conversion, Parameter
 from layout_ir.errors import LayoutError

@@ -160,7 +160,8 @@ class NNOp(IRDLOperation, LayoutOp):
         low, high = _operand_counts(cls)
         if len(names) < low or (high is not None and len(names) > high):
             wanted = f"{low}" if high == low else f"{low} to {high}" if high else f"at least {low}"
-            parser.raise_error(f"{cls.name} takes {wanted} operands, not {len(names)}", start, parser.pos)
+            noun = "operand" if low == 1 and high in (1, None) else "operands"
+            parser.raise_error(f"{cls.name} takes {wanted} {noun}, not {len(names)}", start, parser.pos)
         properties = cls._parse_fields(parser)
         extra = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")

@@ -32,7 +32,7 @@ class ConcatOp(NNOp):
     def infer(self) -> Shape:
         """The shape of operand 0, with the extents along `axis` added up."""
         if not self.operands:
-            raise LayoutError(f"{self.name} takes at least 1 operands, not 0")
+            raise LayoutError(f"{self.name} takes at least 1 operand, not 0")
         first = self.shapes[0]
         check_dim("axis", self.axis, first)
         for position, shape in enumerate(self.shapes):

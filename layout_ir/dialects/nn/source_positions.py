@@ -1,4 +1,4 @@
-"""Where the elements of nn.resize and nn.pad come from, along one dim: positions that are known from the attributes."""
+"""Where elements of the results of nn.resize and nn.pad come from, along one dim: positions that attributes decide."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ Array = NDArray[Any]
 
 
 def pad_sources(begin: int, extent: int, end: int, mode: str) -> Array:
-    """Per position of a dim of `extent` with `begin` and `end` more elements, the position whose element it has.
+    """Per position of a padded dim, the position in the operand's `extent` whose element it has.
 
-    Of mode constant, what lies outside is the nearest one: `is_outside` says where that is.
+    `begin` and `end` count the elements that are added. In mode constant, positions outside of the operand get the
+    nearest one: `is_outside` says which they are.
     """
     source = np.arange(begin + extent + end, dtype=np.int64) - begin
     if mode == "reflect":
@@ -26,7 +27,7 @@ def pad_sources(begin: int, extent: int, end: int, mode: str) -> Array:
 
 
 def is_outside(begin: int, extent: int, end: int) -> Array:
-    """Whether each position of a dim of `extent` with `begin` and `end` more elements is one of those."""
+    """Whether each position of a padded dim is one of the `begin` and `end` elements that are added to `extent`."""
     source = np.arange(begin + extent + end, dtype=np.int64) - begin
     return (source < 0) | (source >= extent)
 
@@ -37,7 +38,7 @@ def resize_positions(size: int, extent: int, scale: float, coordinates: str) -> 
 
 
 def unbounded_positions(size: int, extent: int, scale: float, coordinates: str) -> Array:
-    """The same, also where it is outside of the operand."""
+    """Per index of a resized dim of `size`, the position that it stands for, which may lie outside of the operand."""
     index = np.arange(size, dtype=np.float64)
     if coordinates == "asymmetric":
         return index / scale
@@ -49,7 +50,7 @@ def unbounded_positions(size: int, extent: int, scale: float, coordinates: str) 
 
 
 def nearest_positions(position: Array, extent: int, nearest_mode: str) -> Array:
-    """Positions between elements as those of elements."""
+    """The positions of the elements that `nearest_mode` takes for positions between elements."""
     match nearest_mode:
         case "round_prefer_floor":
             rounded = np.ceil(position - 0.5)

@@ -29,14 +29,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations
 from math import comb, prod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.selection.solver.demand_sets import DemandSets, count_sets, find_demand_sets, sets_of
+from layout_ir.selection.solver.demand_sets import DemandSets, find_demand_sets
+from layout_ir.selection.solver.format_sets import NARROW, count_sets, members_of, set_numbers
+from layout_ir.selection.solver.reorder_trees import distances, steiner
 from layout_ir.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem, tree_cost
 from layout_ir.selection.solver.small_tables import combined, spread
 
@@ -51,17 +52,8 @@ takes more by a factor per use."""
 FEW = 4
 """Up to so many formats that are asked for, the trees to them are found one by one: mostly, few of them are needed."""
 
-NARROW = 12
-"""Up to so many formats, the number of a set is looked up by the bits of its members, which is the quicker way."""
-
-LISTED = 1 << 15
-"""Up to so many combinations of what the uses of a value ask for, the numbers of their sets are listed once."""
-
 TREES = 1 << 22
 """Trees of one value (sets times formats) above which it gets a variable."""
-
-MOST_SUMMED = 64
-"""Up to so many forbidden reorders add up to less than 2^63."""
 
 CHUNK = 1 << 19
 """Entries of the tables filled by one array operation: 4 MiB, which stays in the cache."""
@@ -410,7 +402,7 @@ class CostFunctions:
             if value.weight == 1 and self._is_direct(number):
                 found = value.reorder
             else:
-                (chains,) = _weighted(_distances(np.array([value.reorder], np.int64)), [value.weight])
+                (chains,) = _weighted(distances(np.array([value.reorder], np.int64)), [value.weight])
                 found = chains.tolist()
             self._chains_of[key] = found
         return found
@@ -445,7 +437,7 @@ class CostFunctions:
 
         Besides the format made such a set has at least `most` others, and costs no less than they do.
         """
-        largest = _members(len(values[0].sets.wanted), most)[-comb(len(values[0].sets.wanted), most) :]
+        largest = members_of(len(values[0].sets.wanted), most)[-comb(len(values[0].sets.wanted), most) :]
         costs = trees[:, -len(largest) :].copy()
         for k, value in enumerate(values):
             for place, fmt in enumerate(value.sets.wanted):
@@ -485,61 +477,6 @@ class CostFunctions:
         return np.array(rows), tables[0][None] if len(tables) == 1 else np.stack(tables)
 
 
-def steiner(
-    reorder: Table, wanted: NDArray[np.int64], most: int, roots: Sequence[int] | None = None
-) -> Table:
-    """[n, set of wanted formats, root] -> cost of the cheapest tree, for n matrices at once.
-
-    The sets are those of at most `most` formats, in the order of `sets_of`. A tree goes from its root to some format
-    in the cheapest way and splits there. Where only trees from `roots` are asked for, those from others to the largest
-    sets are FORBIDDEN: no other tree has them in it.
-    """
-    n, formats = reorder.shape[:2]
-    count = wanted.shape[1]
-    most = min(most, count)
-    cost = reorder.max(axis=1)
-    if (
-        count <= MOST_SUMMED
-        and (reorder == np.where(np.eye(formats, dtype=np.bool_), 0, cost[:, None])).all()
-    ):
-        return _stars(cost, wanted, most)
-    distance = _distances(reorder)
-    trees = np.zeros((n, count_sets(count, most), formats), np.int64)
-    trees[:, :count] = distance.transpose(0, 2, 1)[np.arange(n)[:, None], wanted]
-    first = count
-    for size in range(2, most + 1):
-        sets = comb(count, size)
-        best: Table | None = None
-        for left, right in _splits(count, size):
-            split = trees[:, left] + trees[:, right]
-            best = split if best is None else np.minimum(best, split, out=best)
-        assert best is not None
-        whole = trees[:, first : first + sets]
-        whole[...] = FORBIDDEN
-        if size == most and roots is not None and len(roots) < formats:
-            for root in roots:
-                whole[:, :, root] = (distance[:, None, root] + best).min(axis=2)
-            np.minimum(whole, FORBIDDEN, out=whole)
-            break
-        for middle in range(formats):
-            reach = distance[:, None, :, middle] + best[:, :, middle, None]
-            np.minimum(whole, reach, out=whole)
-        first += sets
-    return trees
-
-
-def _stars(cost: Table, wanted: NDArray[np.int64], most: int) -> Table:
-    """What `steiner` gives where a reorder into a format costs the same from any other: all in a tree start at its
-    root."""
-    n, formats = cost.shape
-    members = _members(wanted.shape[1], most)
-    whole = cost[np.arange(n)[:, None], wanted] @ members.T.astype(np.int64)
-    # Nobody has to bring the root into its own format.
-    own = np.zeros((n, formats, len(members)), np.int64)
-    own[np.arange(n)[:, None], wanted] = members.T
-    return np.minimum(whole[:, :, None] - own.transpose(0, 2, 1) * cost[:, None], FORBIDDEN)
-
-
 def _is_of_chains(signature: tuple[Any, ...]) -> bool:
     """Whether a value is used once, and by another op than makes it: its trees are chains, a row of them for each way
     to make it."""
@@ -547,103 +484,22 @@ def _is_of_chains(signature: tuple[Any, ...]) -> bool:
     return len(axes) == 1 and (axes[0] != signature[4] or axes[0] < 0)
 
 
-def _distances(reorder: Table) -> Table:
-    """[n, from, to] -> what the cheapest chain of reorders costs."""
-    n, formats = reorder.shape[:2]
-    distance = np.minimum(reorder, FORBIDDEN)
-    if n * formats**3 <= LISTED:
-        # Mostly, no chain is cheaper than one reorder, which all chains of two tell.
-        chains = (distance[:, :, :, None] + distance[:, None]).min(axis=2)
-        if (chains >= distance).all():
-            return distance
-    for middle in range(formats):
-        np.minimum(distance, distance[:, :, middle, None] + distance[:, None, middle, :], out=distance)
-    return distance
-
-
-@lru_cache(maxsize=64)
-def _splits(count: int, size: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """For every way to split a set of `size` formats in two: the numbers of both parts, for every such set."""
-    chosen = np.array(list(combinations(range(count), size)), np.int64)
-    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    # The part that holds the first format is enumerated to avoid mirror images.
-    for mask in range((1 << (size - 1)) - 1):
-        left = [0, *(k + 1 for k in range(size - 1) if mask >> k & 1)]
-        right = [k for k in range(size) if k not in left]
-        found.append((_numbers(chosen[:, left], count), _numbers(chosen[:, right], count)))
-    return found
-
-
-def set_numbers(used: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
-    """The number of the set of all formats asked for, elementwise: `used` has one array of formats per use."""
-    if count <= NARROW:
-        mask = np.zeros(1, np.int64)
-        for formats in used:
-            mask = mask | (1 << formats)
-        return _by_bits(count, min(count, len(used)))[mask]
-    if count ** len(used) <= LISTED:
-        place = np.zeros(1, np.int64)
-        for formats in used:
-            place = place * count + formats
-        return _by_formats(count, len(used))[place]
-    return _numbers(np.sort(np.stack(np.broadcast_arrays(*used), axis=-1), axis=-1), count)
-
-
-@lru_cache(maxsize=64)
-def _by_formats(count: int, uses: int) -> NDArray[np.int64]:
-    """[the formats that `uses` uses ask for, as digits of a number to base `count`] -> the number of their set."""
-    formats = np.indices([count] * uses).reshape(uses, -1).T
-    return _numbers(np.sort(formats, axis=-1), count)
-
-
-@lru_cache(maxsize=256)
-def _by_bits(count: int, most: int) -> NDArray[np.int64]:
-    """[bits of the members of a set] -> the number of the set in the order of `sets_of`."""
-    numbers = np.zeros(1 << count, np.int64)
-    for number, chosen in enumerate(sets_of(count, most)):
-        numbers[sum(1 << k for k in chosen)] = number
-    return numbers
-
-
-def _numbers(formats: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The numbers, in the order of `sets_of`, of sets given as ascending formats, the same ones repeated or not."""
-    most = formats.shape[-1]
-    choose = np.array([[comb(n, k) for k in range(most + 1)] for n in range(count + 1)], np.int64)
-    smaller = np.array([0, *(count_sets(count, size) for size in range(most))], np.int64)
-    is_new = np.ones(formats.shape, np.bool_)
-    is_new[..., 1:] = formats[..., 1:] != formats[..., :-1]
-    place = np.cumsum(is_new, axis=-1) - 1
-    size = place[..., -1] + 1
-    # Those behind a set in the order of its size: equal up to some place, and greater there.
-    behind = choose[count - 1 - formats, np.maximum(size[..., None] - place, 0)]
-    return smaller[size] + choose[count, size] - 1 - np.where(is_new, behind, 0).sum(axis=-1)
-
-
 @lru_cache(maxsize=1 << 8)
 def _unfit(signature: tuple[Any, ...]) -> Table:
     """The table of a link or tail: FORBIDDEN where a set lacks a format that it must have, else 0."""
     if signature[0] == "link":
         _, columns, wanted, most, more = signature
-        members = _members(wanted, most)
+        members = members_of(wanted, most)
         if more:
             members = np.concatenate([members, np.ones((1, wanted), np.bool_)])
         lacks = np.zeros((len(columns[0]), len(members)), np.bool_)
         for formats in columns:
             lacks |= ~members.T[list(formats)]
     else:
-        inner, outer = (_members(*signature[1][k : k + 2]) for k in (0, 2))
+        inner, outer = (members_of(*signature[1][k : k + 2]) for k in (0, 2))
         lacks = inner.astype(np.int32) @ (~outer[:, : inner.shape[1]]).T.astype(np.int32) > 0
         lacks = lacks if signature[2] else lacks.T
     return np.where(lacks, FORBIDDEN, 0).astype(np.int64)
-
-
-@lru_cache(maxsize=1 << 8)
-def _members(wanted: int, most: int) -> NDArray[np.bool_]:
-    """[set, place] -> whether the set, in the order of `sets_of`, has the format at that place."""
-    members = np.zeros((count_sets(wanted, most), wanted), np.bool_)
-    for row, chosen in zip(members, sets_of(wanted, most), strict=True):
-        row[list(chosen)] = True
-    return members
 
 
 def is_free(reorder: Matrix, weight: int) -> bool:

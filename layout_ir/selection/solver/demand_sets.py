@@ -10,10 +10,10 @@ value would make all of them depend on each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
+
+from layout_ir.selection.solver.format_sets import count_sets, place_of_sets, told_apart
 
 _Formats = tuple[int, ...]
 Uses = Sequence[tuple[int, _Formats]]
@@ -65,41 +65,7 @@ class DemandSets:
         """The number of the state of a value that is demanded in the formats at these places of `wanted`."""
         if len(needed) > self.most:
             return self.states - 1
-        return _numbers(len(self.wanted), self.most)[tuple(sorted(needed))]
-
-
-def sets_of(wanted: int, most: int) -> Iterator[tuple[int, ...]]:
-    """The sets of 1 to `most` of the places 0 to wanted - 1: by size, then in lexicographic order."""
-    for size in range(1, min(wanted, most) + 1):
-        yield from combinations(range(wanted), size)
-
-
-@lru_cache(maxsize=64)
-def _numbers(wanted: int, most: int) -> dict[tuple[int, ...], int]:
-    return {chosen: number for number, chosen in enumerate(sets_of(wanted, most))}
-
-
-@lru_cache(maxsize=1 << 12)
-def count_sets(wanted: int, uses: int) -> int:
-    """How many sets of at least one of `wanted` formats `uses` uses may ask for together."""
-    total, term = 0, 1
-    for size in range(1, min(wanted, uses) + 1):
-        term = term * (wanted - size + 1) // size
-        total += term
-    return total
-
-
-def value_sets(wanted: Sequence[int], uses: int) -> list[tuple[int, ...]]:
-    """The sets of formats that `uses` uses may need together, in the order of `sets_of`."""
-    return [s for size in range(1, min(len(wanted), uses) + 1) for s in combinations(wanted, size)]
-
-
-def told_apart(wanted: int, uses: int, limit: int) -> int:
-    """The largest size up to which there are no more than `limit` sets of `wanted` formats; 1 at least."""
-    most = min(wanted, uses)
-    while most > 1 and count_sets(wanted, most) > limit:
-        most -= 1
-    return most
+        return place_of_sets(len(self.wanted), self.most)[tuple(sorted(needed))]
 
 
 def find_demand_sets(

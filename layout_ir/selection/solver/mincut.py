@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layout_ir.selection.solver.demand_sets import value_sets
+from layout_ir.selection.solver.format_sets import sets_of
 from layout_ir.selection.solver.selection_problem import FORBIDDEN, Problem, tree_cost
 
 SOURCE, SINK = 0, 1
@@ -60,8 +60,10 @@ def bound_of(problem: Problem, cut: Cut) -> int:
         made = sorted({c.outs[k] for choices, own, _ in ports for k, use in own if not use for c in choices})
         wanted = sorted({c.ins[k] for choices, own, _ in ports for k, use in own if use for c in choices})
         least = FORBIDDEN if wanted else 0
+        uses = sum(use for _, own, _ in ports for _, use in own)
         for f in made:
-            for needed in value_sets(wanted, sum(use for _, own, _ in ports for _, use in own)):
+            for chosen in sets_of(len(wanted), uses):
+                needed = [wanted[place] for place in chosen]
                 cost = value.weight * tree_cost(value.reorder, f, needed)
                 for choices, own, prices in ports:
                     fitting = [

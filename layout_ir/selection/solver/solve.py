@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from layout_ir.errors import LayoutError
 from layout_ir.gc_pause import gc_paused
 from layout_ir.selection.solver.branch_and_bound import Component, branch_and_bound
-from layout_ir.selection.solver.demand_sets import MOST_SETS, count_sets
+from layout_ir.selection.solver.demand_sets import MOST_SETS
 from layout_ir.selection.solver.dominance import without_dominated_formats
 from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, prepare
 from layout_ir.selection.solver.equal_sinks import with_equal_sinks_merged
+from layout_ir.selection.solver.format_sets import count_sets
 from layout_ir.selection.solver.greedy import solve_greedy, solve_preferred
 from layout_ir.selection.solver.mincut import Cut, bound_of, solve_by_cut
 from layout_ir.selection.solver.selection_problem import FORBIDDEN, Infeasible, Problem, Solution, evaluate

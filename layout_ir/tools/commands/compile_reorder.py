@@ -15,7 +15,6 @@ from layout_ir.tools.commands.code_options import (
 )
 
 if TYPE_CHECKING:
-    from layout_ir.algebra.format import Format
     from layout_ir.algebra.layout import Layout
     from layout_ir.backends.llvm.aot.object_file import Unit
     from layout_ir.backends.llvm.machine.machine import Machine
@@ -30,7 +29,7 @@ and says how large the buffers are. `layout-ir explain-reorder --cpu TARGET` say
 What calls bring along are further arguments of both functions, `const float *` or `const double *`, in this order:
 src_zero, src_scale, dst_scale, beta, dst_zero. The header describes those that there are.
 
-Extents may be left open, as in --shape ?x64x?x?. Then each function takes the extents of the tensor as a last argument,
+Extents may be dynamic, as in --shape ?x64x?x?. Then each function takes the extents of the tensor as a last argument,
 `const int64_t *extents`, and NAME_src_bytes(extents) and NAME_dst_bytes(extents) say how large the buffers are.
 
 examples:
@@ -115,7 +114,12 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     from layout_ir.backends.llvm.aot.object_file import check_name, compile_ahead
     from layout_ir.elements.element_types import canonical_name
     from layout_ir.tools.commands import TextError
-    from layout_ir.tools.commands.formats import common_element_type, read_open_shape, same_order
+    from layout_ir.tools.commands.formats import (
+        common_element_type,
+        dynamic_format,
+        read_dynamic_shape,
+        same_order,
+    )
     from layout_ir.tools.commands.quantization_options import conversion_of
 
     try:
@@ -123,16 +127,16 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     except LayoutError as error:
         raise TextError(str(error), args.name, (0, len(args.name))) from error
     dtype = canonical_name(common_element_type(args, args.source, args.destination) or "f32")
-    shape = read_open_shape(args.shape)
+    shape = read_dynamic_shape(args.shape)
     if shape is not None and None in shape:
         texts = (args.source, args.destination)
         like = [same_order(args, texts, _example(text, shape)) for text in args.like or ()]
         shape = same_order(args, texts, shape)
         conversion = conversion_of(args, dtype, shape)
-        formats = _format(args, args.source), _format(args, args.destination)
+        formats = dynamic_format(args, args.source), dynamic_format(args, args.destination)
         return compile_dynamic_ahead(*formats, shape, conversion, machine, args.name, like)
     if args.like:
-        raise LayoutError("--like says which extents are likely where --shape leaves some open (?)")
+        raise LayoutError("--like says which extents are likely where --shape has dynamic ones (?)")
     src, dst = _layout(args, args.source), _layout(args, args.destination)
     conversion = conversion_of(args, dtype, src.shape)
     return compile_ahead(src, dst, dtype, machine, args.name, conversion)
@@ -148,17 +152,6 @@ def _example(text: str, shape: tuple[int | None, ...]) -> tuple[int, ...]:
     if not fits or min(example, default=1) < 1:
         raise TextError(f"'{text}' is no example of shape {shape_text(shape)}", text, (0, len(text)))
     return example
-
-
-def _format(args: argparse.Namespace, text: str) -> Format:
-    """The format that `text` means where extents are dynamic."""
-    from layout_ir.algebra.format import Format
-    from layout_ir.tools.commands.formats import read_subject
-
-    subject = read_subject(text, None, args.dtype)
-    if not isinstance(subject, Format):
-        raise LayoutError(f"'{text}' is a layout of known extents, the shape {args.shape} has open ones")
-    return subject
 
 
 def _layout(args: argparse.Namespace, text: str) -> Layout:

@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.argument_checks import check_threads
 from layout_ir.elements.element_types import canonical_name
-from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:
     from layout_ir.algebra.layout import Layout
@@ -75,15 +75,14 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.backends.llvm.machine.known_cpus import machine_named
     from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
     from layout_ir.dialects.kernel.ops import PlanOp
-    from layout_ir.tools.commands.formats import common_element_type, read_open_shape
+    from layout_ir.tools.commands.formats import common_element_type, read_dynamic_shape
     from layout_ir.tools.commands.quantization_options import conversion_of
 
     dtype = canonical_name(common_element_type(args, args.source, args.destination) or "f32")
     machine = machine_named(args.cpu)
-    if args.threads < 1:
-        raise LayoutError(f"a reorder cannot run on {args.threads} threads")
+    check_threads(args.threads)
     if args.shape is not None and "?" in args.shape:
-        return _run_dynamic(args, conversion_of(args, dtype, read_open_shape(args.shape) or ()), machine)
+        return _run_dynamic(args, conversion_of(args, dtype, read_dynamic_shape(args.shape) or ()), machine)
     src, dst = layout_at(args, args.source), layout_at(args, args.destination)
     conversion = conversion_of(args, dtype, src.shape)
     choice = None
@@ -128,32 +127,26 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_dynamic(args: argparse.Namespace, conversion: Conversion, machine: Machine) -> int:
     """Prints the plans of a kernel for dynamic extents: those that an object file would hold."""
-    from layout_ir.algebra.format import Format
     from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
     from layout_ir.backends.llvm.describe import describe_conversion, describe_dynamic_plan
-    from layout_ir.tools.commands.formats import read_open_shape, read_subject, same_order
+    from layout_ir.tools.commands.formats import dynamic_format, read_dynamic_shape, same_order
 
-    formats: list[Format] = []
-    for text in (args.source, args.destination):
-        subject = read_subject(text, None, args.dtype)
-        if not isinstance(subject, Format):
-            raise LayoutError(f"'{text}' is a layout of known extents, the shape {args.shape} has open ones")
-        formats.append(subject)
-    shape = same_order(args, (args.source, args.destination), read_open_shape(args.shape) or ())
-    unit = compile_dynamic_ahead(formats[0], formats[1], shape, conversion, machine)
+    src, dst = dynamic_format(args, args.source), dynamic_format(args, args.destination)
+    shape = same_order(args, (args.source, args.destination), read_dynamic_shape(args.shape) or ())
+    unit = compile_dynamic_ahead(src, dst, shape, conversion, machine)
     if args.json:
         plans = [
             {"where": choice.shape_env.guards_text(), "plan": str(choice.plan).splitlines()}
             for choice in unit.choices
         ]
         result = {
-            "from": str(formats[0]), "to": str(formats[1]), "shape": list(shape), "dtype": conversion.src,
+            "from": str(src), "to": str(dst), "shape": list(shape), "dtype": conversion.src,
             "to_dtype": conversion.dst, "cpu": machine.cpu, "plans": plans,
         }  # fmt: skip
         print(json.dumps(result, indent=2))
         return 0
     becomes = "" if conversion.src == conversion.dst else f" to {conversion.dst}"
-    print(f"{formats[0]} -> {formats[1]}, {args.shape} {conversion.src}{becomes}")
+    print(f"{src} -> {dst}, {args.shape} {conversion.src}{becomes}")
     print(
         "\n".join(
             describe_conversion(unit.plans[-1].conversion) or [f"elements of {unit.plans[-1].width} bytes"]

@@ -41,8 +41,8 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     return _numbers(text, "x", "an extent", low=0)
 
 
-def read_open_shape(text: str | None) -> tuple[int | None, ...] | None:
-    """As `read_shape`, where an extent may be open: ?, in the result None. Raises TextError."""
+def read_dynamic_shape(text: str | None) -> tuple[int | None, ...] | None:
+    """As `read_shape`, where an extent may be dynamic: ?, in the result None. Raises TextError."""
     if text is None or "?" not in text:
         return read_shape(text)
     parts = text.split("x")
@@ -133,6 +133,14 @@ def read_subject(
     return pointing(text, start, lambda: read(text[start:], name, shape=shape, dtype=dtype))
 
 
+def dynamic_format(args: argparse.Namespace, text: str) -> Format:
+    """The format that `text` means where --shape has dynamic extents. Raises LayoutError where it says extents."""
+    subject = read_subject(text, None, args.dtype)
+    if not isinstance(subject, Format):
+        raise LayoutError(f"'{text}' is a layout of known extents, the shape {args.shape} has dynamic ones")
+    return subject
+
+
 def shape_order(args: argparse.Namespace, text: str, source: str | None = None) -> tuple[str, ...] | None:
     """The dims in the order in which --shape gives their extents; None where that is the order of the layout's dims.
 
@@ -183,13 +191,13 @@ def read_at_shape(args: argparse.Namespace, text: str, source: str | None = None
 
 
 def _known_shape(args: argparse.Namespace) -> tuple[int, ...] | None:
-    """The extents of --shape; None without it, and where one of them is open."""
-    shape = read_open_shape(args.shape)
+    """The extents of --shape; None without it, and where one of them is dynamic."""
+    shape = read_dynamic_shape(args.shape)
     return None if shape is None or None in shape else tuple(x for x in shape if x is not None)
 
 
 def same_order(args: argparse.Namespace, texts: Sequence[str], shape: tuple[T, ...]) -> tuple[T, ...]:
-    """Extents, some of them open, in the order of the dims of the layouts. Raises LayoutError where texts disagree."""
+    """Extents, perhaps dynamic, in the order of the dims of the layouts. Raises LayoutError where texts disagree."""
     found: list[tuple[T, ...]] = []
     for text in texts:
         order = shape_order(args, text)

@@ -37,7 +37,7 @@ def conversion_of(args: argparse.Namespace, dtype: str, shape: Sequence[int | No
     channels = 0 if dim is None else shape[dim]
     if channels is None:
         raise LayoutError(
-            f"--dim {dim} needs a number for each index, but --shape leaves its extent open: give it"
+            f"--dim {dim} needs a number for each index, but its extent in --shape is dynamic: give it"
         )
     scale = _sides(args.scale, "--scale", dtype, dst, channels, dim)
     zero_point = _sides(args.zero_point, "--zero-point", dtype, dst, channels, dim)

@@ -11,11 +11,11 @@ from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
 from layout_ir.backends.llvm.emission.emit import emit_module
-from layout_ir.backends.llvm.lowering import kernels_in, lower, plans_in
+from layout_ir.backends.llvm.lowering import kernels_in, lower
 from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.target import llvm_ir
 from layout_ir.diagnostics import collect
-from layout_ir.dialects.kernel.ops import CallOp, KernelDialect
+from layout_ir.dialects.kernel.ops import CallOp, KernelDialect, PlanOp
 from layout_ir.dialects.layout import LayoutDialect, ReorderOp
 from layout_ir.elements.quantization import Conversion
 
@@ -34,11 +34,18 @@ def _module(text: str = PROGRAM) -> ModuleOp:
     return Parser(ctx, text).parse_module()
 
 
+def _plan(module: ModuleOp) -> PlanOp:
+    """The one plan that a module holds."""
+    (op,) = kernels_in(module)
+    assert isinstance(op, PlanOp)
+    return op
+
+
 def test_the_plan_is_the_one_that_is_compiled():
     module = _module()
     lower(module, "haswell")
     module.verify()
-    (op,) = plans_in(module)
+    op = _plan(module)
     layouts = [Format.of(name).bind((2, 17, 5, 4)) for name in ("nchw", "nChw8c")]
     plan = plan_reorder(layouts[0], layouts[1], target=machine_named("haswell"))
     assert op.plan.data == plan
@@ -59,7 +66,7 @@ def test_nothing_is_said_where_everything_is_lowered():
         lower(module)
     assert not found
     assert not any(isinstance(op, ReorderOp) for op in module.walk())
-    (op,) = plans_in(module)
+    op = _plan(module)
     assert op.cpu is None
 
 
@@ -69,7 +76,7 @@ def test_a_reorder_that_converts_says_so_in_its_plan():
         lower(module, "haswell")
     module.verify()
     assert not found
-    (op,) = plans_in(module)
+    op = _plan(module)
     assert op.plan.data.conversion == Conversion("f32", "i8")
     assert "convert <f32 to i8>" in str(op)
     assert "fptosi" in llvm_ir(module) or "fadd <" in llvm_ir(module)

@@ -184,7 +184,7 @@ def test_negative_an_index_that_a_trip_has_outside_of_its_dim_is_an_error():
         executable = li.compile(model([node], {"x": X}, [value("y", rows)], {"n": np.array(trips)}))
         assert by_machine_code(executable)
         if fails:
-            with pytest.raises(li.LayoutError, match="outside of the dim"):
+            with pytest.raises(li.LayoutError, match="outside of its dim"):
                 executable({"x": X})
         else:
             np.testing.assert_array_equal(executable({"x": X})[0], X)

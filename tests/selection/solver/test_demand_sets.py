@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layout_ir.selection.solver.demand_sets import ALONE, SETS, find_demand_sets, sets_of, value_sets
+from layout_ir.selection.solver.demand_sets import ALONE, SETS, find_demand_sets
 
 AGREE = (0, 1, 2)
 
@@ -55,7 +55,3 @@ def test_negative_all_sets_are_told_apart_of_values_that_share_uses():
     uses = {0: [(op, wishes) for op in range(20)], 1: [(op, wishes) for op in range(2, 20)]}
     sets = find_demand_sets([0], uses)
     assert not sets[0].more and not sets[1].more and sets[0].states == sets[1].states == 4095 <= SETS
-
-
-def test_sets_are_places_in_the_order_of_value_sets():
-    assert list(sets_of(4, 3)) == value_sets(range(4), 3)

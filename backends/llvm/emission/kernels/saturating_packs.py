@@ -1,6 +1,6 @@
 """f32 to bytes by the saturating packs of x86: half of the operations that it takes without them.
 
-With masks (AVX-512) other instructions are as few.
+With masks (AVX-512) there are other instructions for it, which are as few.
 """
 
 from __future__ import annotations

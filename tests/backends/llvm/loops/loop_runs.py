@@ -11,7 +11,7 @@ import numpy as np
 
 from layout_ir.backends.llvm.loops.compiled_loop import compile_loop
 from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy
-from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, LoopTensor
+from layout_ir.backends.llvm.loops.loop_program import LoopProgram, LoopTensor
 from layout_ir.backends.llvm.loops.vector_numpy import computed_dtype
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.elements.numpy_types import storage

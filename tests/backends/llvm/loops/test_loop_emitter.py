@@ -9,7 +9,8 @@ import pytest
 
 from layout_ir.backends.llvm.loops.compiled_loop import compile_loop
 from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy
-from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, LoopTensor, emit_loops, pad_nests
+from layout_ir.backends.llvm.loops.loop_emitter import emit_loops
+from layout_ir.backends.llvm.loops.loop_program import LoopProgram, LoopTensor
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.jit import assembly
 from layout_ir.backends.reference import array_ops
@@ -69,21 +70,6 @@ def test_functions_are_instructions_and_no_calls(name: str):
     program = program_of(lambda np, x: getattr(np, name)(x), 1000, "f32")
     code = assembly(f'target triple = "{host().triple}"\n{emit_loops("f", program, host())}\n', host())
     assert not [line for line in code.splitlines() if line.split()[:1] in (["call"], ["callq"], ["bl"])]
-
-
-def test_pads_are_visited_once_and_elements_never():
-    offsets = [np.arange(4)[None] * 5, np.arange(5)[None]]
-    places = np.zeros(20, int)
-    for nest in pad_nests(offsets, (1, 0), (2, 3), 0):
-        at = np.array([nest.starts[0]])
-        for loop in nest.loops:
-            [step] = loop.steps
-            assert isinstance(step, int)
-            at = (at[:, None] + np.arange(loop.count) * step).ravel()
-        np.add.at(places, at, 1)
-    inside = np.zeros((4, 5), bool)
-    inside[1:3, 0:3] = True
-    np.testing.assert_array_equal(places.reshape(4, 5), ~inside)
 
 
 def test_an_operand_that_is_chosen_from_is_read_where_its_index_says():

@@ -377,7 +377,7 @@ def test_negative_numbers_that_calls_would_bring():
     with pytest.raises(LayoutError, match=r"every call would bring dst_scale along"):
         li.compile_reorder(source, destination, scale=[0.5] * 64, dim=1)
     with pytest.raises(
-        LayoutError, match="needs the extent of dim 2, which is open: give that extent, or one number"
+        LayoutError, match="needs the extent of dim 2, which is dynamic: give that extent, or one number"
     ):
         li.compile_reorder(source, destination, scale=[0.5] * 64, dim=2)
 

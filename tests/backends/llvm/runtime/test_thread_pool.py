@@ -172,5 +172,5 @@ def test_a_forked_child_finds_no_lock_taken(monkeypatch: pytest.MonkeyPatch):
 
 def test_negative_no_threads():
     src = Format.from_tag("nchw").bind((3, 17, 64, 56))
-    with pytest.raises(LayoutError, match="cannot run on 0 threads"):
+    with pytest.raises(LayoutError, match="threads = 0 is no number of threads"):
         compile_reorder(src, src, threads=0)

@@ -70,7 +70,7 @@ def test_negative_an_index_outside_of_its_dim_is_an_error(op: str, places: tuple
     assert not executable.fallbacks
     executable(inputs)
     indices[1] = wrong
-    with pytest.raises(li.LayoutError, match="an index of node 'y' is outside of the dim that it is of"):
+    with pytest.raises(li.LayoutError, match="of node 'y' is outside of its dim"):
         executable(inputs)
 
 

@@ -1,0 +1,42 @@
+"""What public calls take: both sides of each bound."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from layout_ir.argument_checks import check_program, check_seconds, check_threads
+from layout_ir.errors import LayoutError
+
+
+def test_what_is_asked_for_is_taken():
+    check_program(ModuleOp([]))
+    check_threads(1)
+    check_threads(np.int64(8))
+    for seconds in (0, 0.5, np.float64(2), math.inf):
+        check_seconds("time_limit", seconds)
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, 1.5, "2", None, np.arange(2)])
+def test_negative_other_numbers_of_threads_are_named(threads: object):
+    with pytest.raises(LayoutError, match="is no number of threads: expected a whole number from 1 on"):
+        check_threads(threads)
+
+
+@pytest.mark.parametrize("seconds", [-1, math.nan, True, "2", None, np.arange(2)])
+def test_negative_other_limits_are_named(seconds: object):
+    with pytest.raises(LayoutError, match=r"^time_limit = .* is no number of seconds from 0 on$"):
+        check_seconds("time_limit", seconds)
+
+
+def test_negative_a_time_without_end_is_none_where_it_has_to_be_finite():
+    with pytest.raises(LayoutError, match="budget = inf is no number"):
+        check_seconds("budget", math.inf, finite=True)
+
+
+def test_negative_a_program_is_a_module():
+    with pytest.raises(LayoutError, match="a program is a ModuleOp of xDSL, not of type str"):
+        check_program("module {}")
