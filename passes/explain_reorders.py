@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import name_of
+from layout_ir.argument_checks import check_program
 from layout_ir.diagnostics import name_of_op, remark
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
@@ -36,7 +37,7 @@ from layout_ir.dialects.layout import (
     layout_of,
     with_format,
 )
-from layout_ir.errors import LayoutError, public
+from layout_ir.errors import public
 from layout_ir.interfaces import OPTIONS, LayoutOption
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.reorder_report import describe, format_name, producer_of
@@ -115,8 +116,7 @@ def explain(
 
     Raises LayoutError for an unknown target.
     """
-    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+    check_program(module)
     left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves_activations(op)]
     if not left:
         return []

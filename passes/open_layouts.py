@@ -26,9 +26,9 @@ from xdsl.dialects.builtin import ModuleOp, NoneAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from layout_ir.argument_checks import check_program
 from layout_ir.dialects.layout import AnyAttr, ReorderOp, has_layout, is_any, is_tensor, with_format
 from layout_ir.dialects.nn import NN
-from layout_ir.errors import LayoutError
 from layout_ir.passes.layout_pass import LayoutPass, errors_of_pass
 from layout_ir.passes.rewriting import insert_after, is_literal, retype, update_signatures
 
@@ -46,8 +46,7 @@ def open_layouts(module: ModuleOp, arguments: bool = False, results: bool = Fals
     signatures then say `#layout.any`, and what is chosen for them is up to the callers. Reorders at the edges are not
     counted. Raises LayoutError where `module` is no module.
     """
-    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+    check_program(module)
     with errors_of_pass(LayoutOpenPass.name, module):
         return _open(module, arguments, results)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
-from layout_ir.errors import LayoutError
+from layout_ir.argument_checks import check_program
 from layout_ir.passes.fold_reorders import CODE_MOTION, fold_reorders, rules_under
 from layout_ir.passes.layout_pass import errors_of_pass
 from layout_ir.passes.legalize_pads import legalize_pads
@@ -42,8 +42,7 @@ def optimize(
     `attach` are those of `propagate`.
     Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout.
     """
-    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+    check_program(module)
     with errors_of_pass(LayoutOptimizePass.name, module), certificate_file(report):
         target = find_target(target)
         solution = propagate(

@@ -14,6 +14,7 @@ from time import monotonic
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from layout_ir.argument_checks import check_seconds
 from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
 from layout_ir.certificate.checking import seal
 from layout_ir.diagnostics import remark
@@ -123,8 +124,8 @@ def _check(solver: str, time_limit: float | None, report: str | None) -> None:
         raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
     if report is not None and solver != "exact":
         raise LayoutError(f"solver '{solver}' proves nothing: no certificate can be written to {report}")
-    if time_limit is not None and not time_limit >= 0:
-        raise LayoutError(f"time_limit = {time_limit} is no number of seconds from 0 on")
+    if time_limit is not None:
+        check_seconds("time_limit", time_limit)
 
 
 LARGE = "some value may be needed in more formats at once than could be told apart"

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from layout_ir.argument_checks import check_seconds
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
@@ -172,8 +173,8 @@ def optimize_orders(
     for name, value in (("inputs", inputs), ("outputs", outputs)):
         if value not in ("keep", "free"):
             raise LayoutError(f"{name} = {value!r} is unknown, expected 'keep' or 'free'")
-    if time_limit is not None and not time_limit >= 0:
-        raise LayoutError(f"time_limit = {time_limit} is no number of seconds from 0 on")
+    if time_limit is not None:
+        check_seconds("time_limit", time_limit)
     deadline = None if time_limit is None else time.monotonic() + time_limit
     with gc_paused():
         model, folder = read_model(source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdsl.context import Context
@@ -35,8 +36,8 @@ def test_negative_an_unknown_solver_is_refused_where_nothing_is_open():
         propagate(parse("func.func @f() { func.return }"), "blocked8", "guess")
 
 
-@pytest.mark.parametrize("limit", [-1.0, float("nan")])
-def test_negative_a_time_limit_below_zero(limit: float):
+@pytest.mark.parametrize("limit", [-1.0, float("nan"), "5", True])
+def test_negative_a_time_limit_that_is_no_number_of_seconds(limit: Any):
     with pytest.raises(LayoutError, match="is no number of seconds from 0 on"):
         propagate(parse(_OPEN), "blocked8", time_limit=limit)
 

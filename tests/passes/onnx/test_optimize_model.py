@@ -115,9 +115,9 @@ def test_negative_where_nothing_better_was_found_in_time_the_model_stays(monkeyp
     assert (result.after, len(result.remaining)) == (result.before, 2)
 
 
-@pytest.mark.parametrize("time_limit", [-1.0, float("nan")])
-def test_negative_a_time_limit_is_a_number_of_seconds(time_limit: float):
-    with pytest.raises(LayoutError, match=f"time_limit = {time_limit} is no number of seconds"):
+@pytest.mark.parametrize("time_limit", [-1.0, float("nan"), "5"])
+def test_negative_a_time_limit_is_a_number_of_seconds(time_limit: Any):
+    with pytest.raises(LayoutError, match=f"time_limit = {time_limit!r} is no number of seconds"):
         li.optimize_onnx(model_of([], [], []), time_limit=time_limit)
 
 
