@@ -23,9 +23,10 @@ from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.upstream import ADDITIONS, PackOp, RelayoutOp, UnPackOp
 from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
-from layout_ir.dialects.upstream.wider_ops import WiderPadOp, WiderReshapeOp
+from layout_ir.dialects.upstream.wider_ops import WiderExpandShapeOp, WiderPadOp, WiderReshapeOp
 from layout_ir.elements.numpy_types import Array, poison, storage, stored_number
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.foreign import movement
 from layout_ir.foreign.scalar import apply, compute_dtype, constant, evaluate
 from layout_ir.foreign.structured import ELEMENTWISE
 from layout_ir.foreign.structured import structured as loops_of
@@ -38,9 +39,7 @@ def _moved(op: Operation, elements: Array) -> Tensor:
     """The result of `op` from its stored elements; pads hold 0."""
     type = op.results[0].type
     dtype = dtype_of(type)
-    return Tensor.store(
-        np.ascontiguousarray(elements), layout_at_run_time(type), dtype, stored_number(0, dtype)
-    )
+    return Tensor.store(elements, layout_at_run_time(type), dtype, stored_number(0, dtype))
 
 
 def _made(op: Operation, elements: Array) -> Tensor:
@@ -145,7 +144,12 @@ def _pad(op: tensor.PadOp, operands: Sequence[Any]) -> Tensor:
     if min((*low, *high), default=0) < 0:
         raise LayoutError(f"pads of {low} in front and {high} behind: fewer than none have no meaning")
     filling = stored_number(float(value), x.dtype)
-    return _moved(op, np.pad(x.logical(), list(zip(low, high, strict=True)), constant_values=filling))
+    return _moved(op, _padded(x.logical(), low, high, filling))
+
+
+def _padded(elements: Array, low: Sequence[int], high: Sequence[int], number: Any) -> Array:
+    """np.pad, which refuses arrays without dims."""
+    return np.pad(elements, list(zip(low, high, strict=True)), constant_values=number) if low else elements
 
 
 def _concat(op: tensor.ConcatOp | tosa.ConcatOp, operands: Sequence[Any]) -> Tensor:
@@ -191,6 +195,33 @@ def _const_shape(op: Operation, operands: Sequence[Any]) -> tuple[int, ...]:
     return tuple(
         int(cast("int", x)) for x in cast("DenseIntOrFPElementsAttr", op.properties["values"]).get_values()
     )
+
+
+def _tosa_slice(op: Operation, operands: Sequence[Any]) -> Tensor:
+    x: Tensor = operands[0]
+    sizes = layout_at_run_time(op.results[0].type).shape
+    ends = [start + size for start, size in zip(operands[1], sizes, strict=True)]
+    if any(start < 0 or end > extent for start, end, extent in zip(operands[1], ends, x.shape, strict=True)):
+        raise LayoutError(
+            f"the slice of {shape_text(sizes)} from {list(operands[1])} leaves {shape_text(x.shape)}"
+        )
+    return _moved(op, x.logical()[tuple(map(slice, operands[1], ends))])
+
+
+def _tosa_pad(op: Operation, operands: Sequence[Any]) -> Tensor:
+    x: Tensor = operands[0]
+    if min(operands[1], default=0) < 0:
+        raise LayoutError(f"pads of {list(operands[1])}: fewer than none have no meaning")
+    number = operands[2].logical().reshape(-1)[0]
+    return _moved(op, _padded(x.logical(), operands[1][::2], operands[1][1::2], number))
+
+
+def _tosa_tile(op: Operation, operands: Sequence[Any]) -> Tensor:
+    return _moved(op, np.tile(operands[0].logical(), operands[1]))
+
+
+def _tosa_reverse(op: Operation, operands: Sequence[Any]) -> Tensor:
+    return _moved(op, np.flip(operands[0].logical(), movement.reversed_dim_of(op)))
 
 
 def _pack(op: PackOp, operands: Sequence[Any]) -> Tensor:
@@ -252,6 +283,7 @@ _TENSOR_OPS: dict[type[Operation], Run] = {
     tensor.SplatOp: _splat,
     tensor.CollapseShapeOp: _reshape,
     tensor.ExpandShapeOp: _reshape,
+    WiderExpandShapeOp: _reshape,
     tensor.ReshapeOp: _reshape,
     tensor.ExtractSliceOp: _extract_slice,
     tensor.InsertSliceOp: _insert_slice,
@@ -264,6 +296,10 @@ _TENSOR_OPS: dict[type[Operation], Run] = {
     TOSA_OPS["tosa.const"]: _constant,
     TOSA_OPS["tosa.const_shape"]: _const_shape,
     TOSA_OPS["tosa.reshape"]: _reshape,
+    movement.SLICE: _tosa_slice,
+    movement.PAD: _tosa_pad,
+    movement.TILE: _tosa_tile,
+    movement.REVERSE: _tosa_reverse,
     tensor.DimOp: _dim,
     tensor.ExtractOp: _extract,
     tensor.InsertOp: _insert,

@@ -49,3 +49,16 @@ func.func @negative_conversion() -> tensor<2x2xi8> {
   %p = layout.reorder %w : tensor<2x2xf32> -> tensor<2x2xi8>
   func.return %p : tensor<2x2xi8>
 }
+
+// What nothing uses is part of the program: it is there before and after, with what is nothing's either.
+// CHECK-LABEL: func.func @negative_unused(
+// CHECK-NEXT:    %u = nn.constant dense<2.0{{.*}}> : tensor<2x2xf32>
+// CHECK-NEXT:    %w = nn.constant dense<1.0{{.*}}> : tensor<2x2xf32>
+// CHECK-NEXT:    %p = layout.reorder %w
+// CHECK-NEXT:    func.return
+func.func @negative_unused() {
+  %u = nn.constant dense<2.0> : tensor<2x2xf32>
+  %w = nn.constant dense<1.0> : tensor<2x2xf32>
+  %p = layout.reorder %w : tensor<2x2xf32> -> tensor<2x2xf32, #layout.tag<ba>>
+  func.return
+}

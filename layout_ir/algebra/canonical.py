@@ -155,6 +155,8 @@ def _axis_key(layout: Layout, axis: str) -> tuple[int, tuple[object, ...]]:
 
 def box_key(layout: Layout) -> tuple[object, ...]:
     """Equal for two layouts of one shape and map iff their pads, chunks and trailing elements agree."""
+    if 0 in layout.shape and 0 in layout.padded_shape:
+        return (layout.extent, layout.chunk_size)  # no elements and no pads, wherever they would be
     digits = tuple(
         canonical_digits(ds, extent) for ds, extent in zip(layout.digits, layout.padded_shape, strict=True)
     )

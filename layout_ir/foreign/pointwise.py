@@ -39,5 +39,5 @@ def pointwise_operands(op: Operation) -> int:
         return 0
     per_channel = op.properties.get("per_channel")
     if isinstance(per_channel, IntegerAttr) and per_channel.value.data:
-        return 0  # the last dim chooses the multiplier
+        return 0  # of types that are not TOSA's: nothing is known of it
     return _OPERANDS[op.name.removeprefix(f"{tosa.TOSA.name}.")]

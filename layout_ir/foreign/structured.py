@@ -26,6 +26,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from layout_ir.dialects.layout import is_number, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.foreign.rescale import rescale_body
 from layout_ir.foreign.scalar import (
     CASTS,
     COMPARISONS,
@@ -60,7 +61,7 @@ class Structured:
     init: tuple[int | None, ...]
     one_type: bool = False
     block: Block | None = None
-    """The scalar body as ops; None for an op without a region."""
+    """The scalar body as ops, without arguments for results that start from no operand; None where it is a function."""
     function: type[Operation] | None = None
     """The scalar op that the body consists of; None where there is a block, or for a copy."""
     extents: dict[int, int] = field(default_factory=dict[int, int])
@@ -216,7 +217,7 @@ _TOSA: dict[str, type[Operation] | tuple[type[Operation] | None, type[Operation]
 """The scalar op (of floats, of integers) that a tosa op applies to each element, or reduces a dim with; None where
 it does not take such elements."""
 
-TOSA_STRUCTURED = frozenset(_TOSA) | {"tosa.transpose"}
+TOSA_STRUCTURED = frozenset(_TOSA) | {"tosa.rescale", "tosa.transpose"}
 """The ops of tosa that are loops, by name; those that xDSL has classes for are among them by their class."""
 
 _START: dict[str, float] = {
@@ -236,6 +237,8 @@ def initial_value(op: Operation) -> float | None:
 def _tosa(op: Operation) -> Structured | None:
     if op.name == "tosa.transpose":
         return _transpose(op)
+    if op.name == "tosa.rescale":
+        return _rescale(op)
     known = _tosa_function(op)
     if known is None:
         return None
@@ -274,6 +277,17 @@ def _transpose(op: Operation) -> Structured | None:
     whole = tuple(AffineExpr.dimension(d) for d in range(rank))
     source = tuple(AffineExpr.dimension(order.index(d)) for d in range(rank))
     return Structured(op, (source,), (whole,), frozenset(), lambda a, i: [a[0]], (None,))
+
+
+def _rescale(op: Operation) -> Structured | None:
+    """tosa.rescale per channel: the last dim chooses multiplier and shift."""
+    block = rescale_body(op)
+    if block is None:
+        return None
+    loops = tuple(AffineExpr.dimension(d) for d in range(len(shape(op.results[0]))))
+    channel, alone = (loops[-1],), (AffineExpr.constant(0),)
+    maps = (loops, channel, channel, alone, alone)
+    return Structured(op, maps, (loops,), frozenset(), partial(_run, block), (None,), block=block)
 
 
 def _tosa_function(op: Operation) -> tuple[type[Operation], Body] | None:

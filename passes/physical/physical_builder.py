@@ -108,6 +108,8 @@ class PhysicalBuilder:
         """`x` with its pads overwritten as the policy of `tensor` says."""
         number, dtype, value = pad_value(tensor.pad), dtype_of(x.value.type), x.value
         for starts, sizes in pad_boxes(tensor):
+            if 0 in sizes:
+                continue
             type = TensorType(x.element, sizes)
             pads = nn.ConstantOp(literal(type, _stored(number, dtype)), type)
             properties = {

@@ -277,6 +277,10 @@ def _generic(
         body = _body_of_function(loops, [element(value) for value in new_values])
     else:
         body = _body(loops.block, order, digits, _captured(build, loops.block, values))
+        for value in new_values[len(body.block.args) :]:
+            body.block.insert_arg(
+                element(value), len(body.block.args)
+            )  # what it starts from, which nobody reads
     new = GenericOp(
         new_values[:count], new_values[count:], body, [AffineMapAttr(m) for m in new_maps],
         kinds, [value.type for value in new_values[count:]],

@@ -2,30 +2,44 @@
 
 A slice or a pad of a dim is one of the outermost digit of the dim, where it begins and ends at whole blocks; of a dim
 without blocks it may begin anywhere, at numbers that only the run time knows too. What is pads already and becomes
-elements, behind the last of a block, is written first. A reshape is the algebra's: the same memory in other digits.
+elements, behind the last of a block, is written first. A dim without pads is repeated in its outermost digit, and
+reversed in each. A reshape is the algebra's: the same memory in other digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TypeVar, cast
 
-from xdsl.dialects import tensor, tosa
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, TensorType
+from xdsl.dialects import arith, tensor, tosa
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntElementsAttr,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
+    TensorType,
+    UnitAttr,
+    i32,
+)
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from layout_ir.algebra.pads import PadPolicy
 from layout_ir.algebra.physical import PhysicalTensor, physical_tensor
 from layout_ir.dialects.layout import layout_of
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
+from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS, ShapeType
 from layout_ir.errors import LayoutError
+from layout_ir.foreign import movement
 from layout_ir.foreign.scalar import constant_value
 from layout_ir.passes.physical.op_rewrites import concatenated
 from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue, unknown_pads
 
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp, TOSA_OPS["tosa.reshape"])
+
+T = TypeVar("T")
 
 Number = SSAValue | int
 """A number that the program states, or the value that has it at run time."""
@@ -46,7 +60,9 @@ def rewrite_move(
             parts = [values[x] for x in op.operands]
             return build.kept(concatenated(build, op.axis.value.data, parts, result), result)
         case tensor.PadOp():
-            return build.kept(_pad(build, op, values[op.source], result), result)
+            ends = list(zip(op.static_low.get_values(), op.static_high.get_values(), strict=True))
+            made = _pad(build, values[op.source], ends, lambda: _yielded(op), result, op.nofold)
+            return build.kept(made, result)
         case tensor.ExtractSliceOp():
             return build.kept(_extract(build, op, values[op.source], result), result)
         case tensor.InsertSliceOp():
@@ -55,6 +71,20 @@ def rewrite_move(
             return build.kept(values[op.source], result)
         case _ if isinstance(op, RESHAPES):
             return _reshape(build, op, values[op.operands[0]], result)
+        case _ if isinstance(op, movement.SLICE):
+            made = _slice(build, _known(movement.cuts_of(op)), values[op.operands[0]], result)
+            return build.kept(made, result)
+        case _ if isinstance(op, movement.PAD):
+            ends = _known(movement.widening_of(op))
+            number = values[op.operands[2]]
+            made = _pad(build, values[op.operands[0]], ends, lambda: _only_element(build, number), result)
+            return build.kept(made, result)
+        case _ if isinstance(op, movement.TILE):
+            made = _tile(build, _known(movement.multiples_of(op)), values[op.operands[0]], result)
+            return build.kept(made, result)
+        case _ if isinstance(op, movement.REVERSE):
+            made = _reverse(build, _known(movement.reversed_dim_of(op)), values[op.operands[0]], result)
+            return build.kept(made, result)
         case _:
             return None
 
@@ -70,11 +100,15 @@ def _reshape(
 # Pads ----------------------------------------------------------------------------------------------------------------
 
 
-def _pad(build: PhysicalBuilder, op: tensor.PadOp, x: PhysicalValue, result: PhysicalTensor) -> PhysicalValue:
-    low, high = tuple(op.static_low.get_values()), tuple(op.static_high.get_values())
+def _pad(
+    build: PhysicalBuilder, x: PhysicalValue, ends: Sequence[tuple[int, int]], yielded: Callable[[], SSAValue],
+    result: PhysicalTensor, nofold: UnitAttr | None = None,
+) -> PhysicalValue:  # fmt: skip
+    """`x` with elements in front and behind of each dim, of the value that `yielded` makes."""
+    low, high = tuple(front for front, _ in ends), tuple(behind for _, behind in ends)
     if DYNAMIC_INDEX in (*low, *high):
         raise LayoutError("how many elements it adds is known at run time only")
-    value = _yielded(op)
+    value = yielded()
     changed = [dim for dim in range(len(low)) if low[dim] or high[dim]]
     for dim in changed:
         if len(x.tensor.places(dim)) == 1:
@@ -100,7 +134,7 @@ def _pad(build: PhysicalBuilder, op: tensor.PadOp, x: PhysicalValue, result: Phy
     block = Block(arg_types=[IndexType()] * rank)
     block.add_op(tensor.YieldOp(value))
     type = TensorType(x.element, physical.shape)
-    new = tensor.PadOp(x.value, [], [], Region(block), before, after, type, op.nofold)
+    new = tensor.PadOp(x.value, [], [], Region(block), before, after, type, nofold)
     return PhysicalValue(build.insert(new), physical)
 
 
@@ -122,6 +156,20 @@ def _yielded(op: tensor.PadOp) -> SSAValue:
     return value
 
 
+def _only_element(build: PhysicalBuilder, x: PhysicalValue) -> SSAValue:
+    """The element of `x`, a tensor of one: a constant where that is one."""
+    owner = x.value.owner
+    literal = (
+        owner.properties.get("values" if isinstance(owner, tosa.ConstOp) else "value")
+        if isinstance(owner, tosa.ConstOp | arith.ConstantOp)
+        else None
+    )
+    if isinstance(literal, DenseIntOrFPElementsAttr):
+        return build.insert(arith.ConstantOp(literal.get_attrs()[0]))
+    zeros = [build.insert(arith.ConstantOp(IntegerAttr.from_index_int_value(0))) for _ in x.tensor.dims]
+    return build.insert(tensor.ExtractOp(x.value, zeros, x.element))
+
+
 def _policy(value: SSAValue) -> PadPolicy:
     number = constant_value(value)
     if number is None or number != number:
@@ -135,7 +183,12 @@ def _policy(value: SSAValue) -> PadPolicy:
 def _extract(
     build: PhysicalBuilder, op: tensor.ExtractSliceOp, x: PhysicalValue, result: PhysicalTensor
 ) -> PhysicalValue:
-    cuts = _cuts(op, result.extents)
+    return _slice(build, _cuts(op, result.extents), x, result)
+
+
+def _slice(
+    build: PhysicalBuilder, cuts: Sequence[tuple[Number, int, Number]], x: PhysicalValue, result: PhysicalTensor
+) -> PhysicalValue:  # fmt: skip
     starts, sizes, steps, physical = _part(x.tensor, cuts)
     type = TensorType(x.element, sizes)
     new = tensor.ExtractSliceOp(x.value, starts, sizes, steps, type)
@@ -213,3 +266,55 @@ def _part(
             raise LayoutError(f"it cuts dim {dim} inside a block of {unit}")
         physical = physical.with_dim(dim, sizes[at], 0)
     return starts, sizes, steps, physical
+
+
+# Repetitions and reversals --------------------------------------------------------------------------------------------
+
+
+def _tile(
+    build: PhysicalBuilder, multiples: Sequence[int], x: PhysicalValue, result: PhysicalTensor
+) -> PhysicalValue:
+    repeated = [dim for dim, count in enumerate(multiples) if count != 1]
+    for dim in repeated:
+        x = _without_pads(build, x, dim)
+    counts, physical = [1] * len(x.tensor.dims), unknown_pads(x.tensor)
+    for dim in repeated:
+        at = physical.places(dim)[0]
+        counts[at] = multiples[dim]
+        physical = physical.with_dim(dim, physical.dims[at].count * multiples[dim], 0)
+    physical = replace(physical, extents=result.extents)
+    if not repeated:
+        return PhysicalValue(x.value, physical)
+    shape = TOSA_OPS["tosa.const_shape"].create(
+        result_types=[ShapeType(IntAttr(len(counts)))],
+        properties={"values": DenseIntElementsAttr.from_list(TensorType(IndexType(), [len(counts)]), counts)},
+    )
+    type = TensorType(x.element, physical.shape)
+    new = movement.TILE.create(operands=[x.value, build.insert(shape)], result_types=[type])
+    return PhysicalValue(build.insert(new), physical)
+
+
+def _reverse(build: PhysicalBuilder, dim: int, x: PhysicalValue, result: PhysicalTensor) -> PhysicalValue:
+    x = _without_pads(build, x, dim)
+    value = x.value
+    for at in x.tensor.places(dim):
+        axis = IntegerAttr(at, i32)
+        new = movement.REVERSE.create(operands=[value], result_types=[value.type], properties={"axis": axis})
+        value = build.insert(new)
+    return PhysicalValue(value, unknown_pads(x.tensor))
+
+
+def _without_pads(build: PhysicalBuilder, x: PhysicalValue, dim: int) -> PhysicalValue:
+    """`x` without pads of `dim`, which lies somewhere. Raises LayoutError where blocks have them."""
+    if len(x.tensor.places(dim)) <= 1:
+        return build.single(x, dim)
+    if x.tensor.is_padded(dim):
+        raise LayoutError(f"dim {dim} has pads in its last block")
+    return x
+
+
+def _known(numbers: T | None) -> T:
+    """Raises LayoutError where the numbers that an op takes as an operand are None, not known."""
+    if numbers is None:
+        raise LayoutError("its numbers are known at run time only, or do not fit its tensors")
+    return numbers

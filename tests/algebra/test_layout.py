@@ -288,6 +288,19 @@ def test_trailing_elements_are_part_of_the_store():
     assert short.same_map(long) and not short.same_store(long)
 
 
+def test_tensors_without_elements_and_pads_are_stored_alike():
+    plain, blocked = Format.from_tag("abc"), Format.from_tag("cBa8b")
+    assert plain.bind((9, 0, 8)).same_store(blocked.bind((9, 0, 8)))
+    assert plain.bind((9, 0, 8)).same_contract(blocked.with_pad(1).bind((9, 0, 8)))
+
+
+def test_negative_a_tensor_without_elements_may_have_pads():
+    room = Format.parse("(a, b) : [a, b:8], pad = zero").bind((2, 0))
+    assert room.same_map(Format.from_tag("ab").bind((2, 0))) and not room.same_store(
+        Format.from_tag("ab").bind((2, 0))
+    )
+
+
 def test_the_policy_counts_only_where_there_are_pads():
     zero = Format.from_tag("nChw8c")
     undef = zero.with_pad("undef")

@@ -221,3 +221,40 @@ def test_negative_a_certificate_has_nothing_imported(
     proof.write_text(json.dumps({**forged, "seal": seal(forged)}))
     assert main(["verify-certificate", str(proof), "--program", str(before)]) == 1
     assert "names target 'theirs:NPU', which is no name" in capsys.readouterr().err
+
+
+def test_negative_a_problem_that_was_cut_is_not_stated_as_a_whole(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """That may take as long as time_limit was to save, and gives another problem, of which nothing is said."""
+    before, proof, after = (tmp_path / name for name in ("before.mlir", "proof.json", "after.mlir"))
+    before.write_text(_program())
+    module = parse(_program())
+    propagate(module, "blocked8", report=str(proof), attach=True, time_limit=0)
+    after.write_text(print_module(module))
+
+    def state(*args: Any, **options: Any) -> None:
+        raise AssertionError("the whole problem was stated")
+
+    monkeypatch.setattr("layout_ir.passes.selection.translation.origin.build", state)
+    for command in ([str(proof), "--program", str(before)], [str(after)]):
+        assert main(["verify-certificate", *command]) == 1
+        error = capsys.readouterr().err
+        assert "not proven optimal: the problem leaves out 1 part(s)" in error
+        assert "not checked: that this is the problem of any program" in error
+    assert main(["verify-certificate", str(proof), "--program", str(before), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["not_checked"]
+
+
+def test_negative_a_certificate_that_leaves_nothing_out_was_not_cut(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+):
+    """So saying that it was saves nobody the comparison."""
+    other, proof = tmp_path / "other.mlir", tmp_path / "proof.json"
+    other.write_text(_program("exp").replace("16x8x8", "16x9x9"))
+    propagate(parse(_program()), "blocked8", report=str(proof))
+    certificate = json.loads(proof.read_text())
+    certificate["origin"]["cut"] = True
+    proof.write_text(json.dumps({**certificate, "seal": seal(certificate)}))
+    assert main(["verify-certificate", str(proof), "--program", str(other)]) == 1
+    assert "is not that of the certificate" in capsys.readouterr().err

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
+from xdsl.dialects.utils.reshape_ops_utils import ContiguousArrayOfIntArray
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AnyAttr,
@@ -87,6 +88,25 @@ class WiderReshapeOp(tensor.ReshapeOp):
 
     def verify_(self) -> None:
         """Leaves out the verifier of the base class."""
+
+
+@irdl_op_definition
+class WiderExpandShapeOp(tensor.ExpandShapeOp):
+    """`tensor.expand_shape` of a tensor without dims too, whose reassociation is empty."""
+
+    name = "tensor.expand_shape"
+
+    src = operand_def(TensorType)
+    dynamic_output_shape = var_operand_def(IndexType)
+    reassociation = prop_def(ContiguousArrayOfIntArray())
+    static_output_shape = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(TensorType[Attribute])
+
+    def verify_(self) -> None:
+        if tensor_type(self.src.type).get_shape() or self.reassociation.data:
+            super().verify_()
+        elif any(extent != 1 for extent in self.result.type.get_shape()):
+            raise VerifyException(f"{self.src.type} has one element, {self.result.type} has not")
 
 
 @irdl_op_definition
@@ -238,7 +258,7 @@ class MemorySpaceCastOp(memref.MemorySpaceCastOp):
 
 
 WIDER_OPS: dict[str, tuple[type[Operation], ...]] = {
-    "tensor": (WiderPadOp, WiderReshapeOp, RankOp),
+    "tensor": (WiderPadOp, WiderReshapeOp, WiderExpandShapeOp, RankOp),
     "tosa": (WiderMulOp,),
     "memref": (WiderLoadOp, WiderStoreOp, WiderReinterpretCastOp, CopyOp, CastOp, MemorySpaceCastOp),
 }

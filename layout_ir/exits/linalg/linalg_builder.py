@@ -37,6 +37,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from layout_ir.dialects.upstream.wider_ops import WiderExpandShapeOp
 from layout_ir.elements.element_types import element_type
 from layout_ir.exits.linalg.scalar_body import (
     Number,
@@ -276,6 +277,10 @@ class LinalgBuilder:
         shape = tuple(shape)
         if x.shape == shape:
             return x
+        if not shape:
+            return self._collapsed(x, shape, [])
+        if not x.shape:
+            return self._expanded(x, shape, [])
         groups = _groups(x.shape, shape)
         if groups is None:
             flat = (math.prod(x.shape),)
@@ -290,8 +295,6 @@ class LinalgBuilder:
     ) -> TensorValue:
         if x.shape == tuple(shape):
             return x
-        if not shape:
-            groups = []
         op = tensor.CollapseShapeOp(
             operands=[x.value],
             result_types=[tensor_of(shape, x.dtype)],
@@ -302,9 +305,7 @@ class LinalgBuilder:
     def _expanded(self, x: TensorValue, shape: Sequence[int], groups: Sequence[Sequence[int]]) -> TensorValue:
         if x.shape == tuple(shape):
             return x
-        if not x.shape:
-            groups = []
-        op = tensor.ExpandShapeOp(x.value, [], _reassociation(groups), list(shape), tensor_of(shape, x.dtype))
+        op = WiderExpandShapeOp(x.value, [], _reassociation(groups), list(shape), tensor_of(shape, x.dtype))
         return TensorValue(self.insert(op), x.dtype)
 
     def transposed(self, x: TensorValue, perm: Sequence[int]) -> TensorValue:
@@ -333,6 +334,8 @@ class LinalgBuilder:
                 steps[dim] = 1
         if x.shape == tuple(sizes):
             return x
+        if 0 in sizes:
+            return self.empty(sizes, x.dtype)  # mlir-opt refuses a slice that begins at the end of a dim
         op = tensor.ExtractSliceOp(x.value, list(starts), list(sizes), steps, tensor_of(sizes, x.dtype))
         return TensorValue(self.insert(op), x.dtype)
 
@@ -372,6 +375,8 @@ class LinalgBuilder:
         self, x: TensorValue, target: TensorValue, starts: Sequence[SSAValue | int], steps: Sequence[int] | None = None
     ) -> TensorValue:  # fmt: skip
         """`target` with the elements of `x` from `starts`, numbers or values, at distance `steps`."""
+        if 0 in x.shape:
+            return target  # mlir-opt refuses a slice that begins at the end of a dim
         offsets, dynamic = split_dynamic_index_list(starts, DYNAMIC_INDEX)
         op = tensor.InsertSliceOp(
             operands=[x.value, target.value, dynamic, [], []],

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import cast
 
 from xdsl.dialects import arith, cf, memref, scf, tensor
@@ -32,7 +33,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.ops import FillOp, IndexOp, TransposeOp, YieldOp
+from xdsl.dialects.linalg.ops import BroadcastOp, FillOp, IndexOp, TransposeOp, YieldOp
 from xdsl.dialects.utils import get_dynamic_index_list
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
@@ -208,6 +209,21 @@ class _LoopWriter:
                 self._place(nest, self.buffers[op.source], made, _offsets(op), op.static_strides.get_values())
             case tensor.PadOp():
                 made = self._pad(nest, op)
+            case tensor.ConcatOp():
+                made = self._concat(nest, op)
+            case tensor.SplatOp():
+                made = self._alloc(nest, op.result.type)
+                scalar = op.input
+                nest.loops(_shape(made), lambda inner, at: inner.store(scalar, made, at))
+                self.fresh.add(op.result)
+            case tensor.FromElementsOp():
+                made = self._alloc(nest, op.result.type)
+                for place, scalar in zip(product(*map(range, _shape(made))), op.elements, strict=True):
+                    nest.store(scalar, made, [nest.index(number) for number in place])
+                self.fresh.add(op.result)
+            case BroadcastOp():
+                made = self._target(nest, op.results[0], op.init, is_read=False)
+                self._broadcast(nest, op, made)
             case TransposeOp():
                 made = self._target(nest, op.results[0], op.outputs[0], is_read=False)
                 self._transpose(nest, op, made)
@@ -225,8 +241,14 @@ class _LoopWriter:
             case _ if isinstance(op, _HANDED_ON):
                 self._hand_on(op)
                 return
+            case tensor.ExtractOp():
+                element = nest.load(self.buffers[op.tensor], op.indices)
+                element.name_hint = element.name_hint or op.result.name_hint
+                op.result.replace_all_uses_with(element)
+                self.dead.append(op)
+                return
             case _:
-                if any(is_tensor(value.type) for value in (*op.operands, *op.results)):
+                if tensors:
                     raise LocatedError(f"{name_of_op(op)} on tensors has no form as loops", op)
                 return
         self._replace(op, [made])
@@ -345,12 +367,29 @@ class _LoopWriter:
         source, perm = self.buffers[op.inputs[0]], op.permutation.get_values()
 
         def body(inner: _Nest, at: list[SSAValue]) -> None:
-            there = [at[0]] * len(at)
-            for k, dim in enumerate(perm):
-                there[int(dim)] = at[k]
+            inner.store(inner.load(source, [at[perm.index(dim)] for dim in range(len(perm))]), target, at)
+
+        nest.loops(_shape(target), body)
+
+    def _broadcast(self, nest: _Nest, op: BroadcastOp, target: SSAValue) -> None:
+        source, added = self.buffers[op.input], set(op.dimensions.get_values())
+
+        def body(inner: _Nest, at: list[SSAValue]) -> None:
+            there = [index for dim, index in enumerate(at) if dim not in added]
             inner.store(inner.load(source, there), target, at)
 
         nest.loops(_shape(target), body)
+
+    def _concat(self, nest: _Nest, op: tensor.ConcatOp) -> SSAValue:
+        made, start = self._alloc(nest, op.result.type), 0
+        rank, dim = len(_shape(made)), op.dim.value.data
+        for part in op.inputs:
+            source = self.buffers[part]
+            offsets = [start if k == dim else 0 for k in range(rank)]
+            self._place(nest, source, made, offsets, [1] * rank)
+            start += _shape(source)[dim]
+        self.fresh.add(op.result)
+        return made
 
     # Bodies -----------------------------------------------------------------------------------------------------
 

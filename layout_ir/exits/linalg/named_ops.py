@@ -25,6 +25,7 @@ from xdsl.ir.affine import (
 from xdsl.rewriter import Rewriter
 
 from layout_ir.dialects.upstream.linalg_named import NAMED_OPS, Row, RowOp
+from layout_ir.errors import LayoutError
 
 
 @cache
@@ -58,7 +59,10 @@ def _named(
         }
     elif any(factor != 1 for side in factors for factor in side):
         return None
-    new = candidate(list(op.inputs), list(op.outputs), [op.results[0].type], **windows)
+    try:
+        new = candidate(list(op.inputs), list(op.outputs), [op.results[0].type], **windows)
+    except LayoutError:
+        return None  # the body of the row is not defined on these elements: unsigned integers are not floats
     if not _is_same_code(op.body.block, new.body.block):
         new.erase()
         return None

@@ -94,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         verdict = verify(certificate)
         checked = ["the proof: cost and bound of the problem that the certificate states"]
-        more, left = _about_program(certificate, module, args)
+        cut = verdict.omitted > 0 and _was_cut(certificate)
+        more, left = ([], [_CUT]) if cut else _about_program(certificate, module, args)
     except LayoutError as error:
         raise LayoutError(f"{args.file}: {error}") from error
     checked += more
@@ -113,8 +114,18 @@ def run(args: argparse.Namespace) -> int:
     reason = f"cost {verdict.cost} is above bound {verdict.bound}, a gap of {gap} ({gap / max(verdict.cost, 1):.2%})"
     if verdict.omitted:
         reason = f"the problem leaves out {verdict.omitted} part(s) of the choice that its program has"
+        reason += f"; not checked: {_CUT}" if cut else ""
     print(f"{args.file}: error: not proven optimal: {reason}", file=sys.stderr)
     return 1
+
+
+_CUT = "that this is the problem of any program: it is stated as far as time_limit let it, not as a whole"
+
+
+def _was_cut(certificate: dict[str, Any]) -> bool:
+    """Whether the certificate says that the time for stating its problem was over before all of it was stated."""
+    origin: Any = certificate.get("origin")
+    return isinstance(origin, dict) and cast("dict[str, Any]", origin).get("cut") is True
 
 
 def _read(path: str) -> str:

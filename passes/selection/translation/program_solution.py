@@ -18,6 +18,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.costs.cost_model import reorder_ns
 from layout_ir.passes.selection.options.tensor_formats import shape_of
 from layout_ir.passes.selection.problem.selection import Selection
+from layout_ir.passes.selection.translation.from_ir import CUT
 from layout_ir.selection.conflict import conflict_text, conflicting_uses
 from layout_ir.selection.solver.selection_problem import FORBIDDEN, Infeasible, Solution
 from layout_ir.selection.solver.solve import NO_CHOICE, solve
@@ -42,11 +43,15 @@ def certify_program(
 ) -> tuple[Solution, dict[str, Any]]:
     """The exact solution and its certificate, ready for JSON; `origin` is what that says of where it came from.
 
+    It says too whether the time for stating the problem was over (`cut`): nobody states that problem again.
+
     Raises LayoutError where no choice is possible.
     """
     from layout_ir.selection.solver.certificate import certify
 
     omitted = len(set(selection.omissions))
+    if any(omission.what == CUT for omission in selection.omissions):
+        origin["cut"] = True
     extra = {"origin": origin, **({"omitted": omitted} if omitted else {})}
     try:
         solution, certificate = certify(selection.problem, time_limit, extra=extra)

@@ -52,6 +52,28 @@ def test_elements_are_where_numpy_has_them(ops: str, wanted: np.ndarray):
 
 
 @pytest.mark.parametrize(
+    "op",
+    [
+        "tensor.extract_slice %s[] [] [] : tensor<f32> to tensor<f32>",
+        "tensor.insert_slice %s into %s[] [] [] : tensor<f32> into tensor<f32>",
+        "tensor.pad %s low[] high[] {\n ^bb0:\n tensor.yield %v : f32\n } : tensor<f32> to tensor<f32>",
+        "tensor.cast %s : tensor<f32> to tensor<f32>",
+        "linalg.pack %s inner_dims_pos = [] inner_tiles = [] into %s : tensor<f32> -> tensor<f32>",
+    ],
+)
+def test_tensors_without_dims_are_moved_too(op: str):
+    # The pad has a constant as its value, all others none.
+    seven = "%v = arith.constant 7.0 : f32\n" if "yield" in op else ""
+    program = f"""
+    func.func @main(%s: tensor<f32>) -> tensor<f32> {{
+      {seven}%r = {op}
+      func.return %r : tensor<f32>
+    }}"""
+    (got,) = run(parse_program(program, "program.mlir"), [np.full((), 3, np.float32)])
+    assert got.shape == () and got == 3
+
+
+@pytest.mark.parametrize(
     ("ops", "type", "reason"),
     [
         (

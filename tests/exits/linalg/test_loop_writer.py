@@ -125,13 +125,13 @@ def test_a_map_has_one_output(tmp_path: Path):
 def test_negative_an_op_on_tensors_that_is_not_known_is_an_error_that_names_it():
     module = parse(
         """
-        func.func @main(%x: tensor<2x3xf32>) -> tensor<4x3xf32> {
-          %y = tensor.concat dim(0) %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
-          func.return %y : tensor<4x3xf32>
+        func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+          %y = tensor.cast %x : tensor<2x3xf32> to tensor<2x3xf32>
+          func.return %y : tensor<2x3xf32>
         }
         """
     )
-    with pytest.raises(LocatedError, match=r"tensor\.concat on tensors has no form as loops"):
+    with pytest.raises(LocatedError, match=r"tensor\.cast on tensors has no form as loops"):
         write_loops(module)
 
 
@@ -170,3 +170,27 @@ def test_negative_ops_on_buffers_stay_as_they_are():
     )
     write_loops(module)
     assert "linalg.fill" in print_module(module) and "scf.for" not in print_module(module)
+
+
+def test_broadcasts_concats_splats_and_transpositions_of_scalars_are_loops(tmp_path: Path):
+    module = parse_program(
+        """
+        func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>, %z: tensor<f32>)
+            -> (tensor<5x2x7x2xf32>, tensor<f32>, tensor<2x3xf32>, tensor<2x1xf32>) {
+          %c = tensor.concat dim(1) %x, %y : (tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<2x7xf32>
+          %e = tensor.empty() : tensor<5x2x7x2xf32>
+          %b = linalg.broadcast ins(%c : tensor<2x7xf32>) outs(%e : tensor<5x2x7x2xf32>) dimensions = [0, 3]
+          %f = tensor.empty() : tensor<f32>
+          %t = linalg.transpose ins(%z : tensor<f32>) outs(%f : tensor<f32>) permutation = []
+          %v = tensor.extract %z[] : tensor<f32>
+          %s = tensor.splat %v : tensor<2x3xf32>
+          %seven = arith.constant 7.0 : f32
+          %l = tensor.from_elements %seven, %v : tensor<2x1xf32>
+          func.return %b, %t, %s, %l : tensor<5x2x7x2xf32>, tensor<f32>, tensor<2x3xf32>, tensor<2x1xf32>
+        }
+        """,
+        "program.mlir",
+    )
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3), (2, 4), ())]
+    assert_agree({"moves": (module, inputs)}, tmp_path, convert=convert_to_loops, exact=True)

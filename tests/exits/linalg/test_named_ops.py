@@ -116,3 +116,10 @@ def test_negative_another_body_is_no_named_op():
     )
     convert_to_linalg(module)
     assert names(module) == ["linalg.generic"]
+
+
+def test_negative_one_number_beside_three_dims_is_no_pool():
+    """Its maps are those of a pool whose window has one tap, also of one on unsigned integers."""
+    module = program("nn.add %x, %y", "2x3x4", "1", "2x3x4")
+    convert_to_linalg(module)
+    assert names(module) == ["linalg.generic"]

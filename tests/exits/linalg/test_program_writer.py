@@ -21,6 +21,7 @@ from layout_ir.passes.convert_to_linalg import convert_to_linalg
 from layout_ir.passes.convert_to_loops import convert_to_loops
 from layout_ir.passes.convert_to_physical import convert_to_physical
 from tests.exits.linalg.agreement import Program, assert_agree
+from tests.exits.linalg.mlir_tools import mlir_opt
 from tests.passes.test_convert_to_physical import FORMATS, OPS, SHAPE, op_program
 from tests.programs import parse
 from tests.seeds import seeds
@@ -320,3 +321,42 @@ def test_a_transposition_of_tosa_names_the_digits_anew_and_moves_those_that_lie_
         moves = any(op.name == "linalg.transpose" for op in converted.walk())
         assert moves == (name in ("moves", "from_blocks_to_others"))
     assert_agree(programs, tmp_path, exact=True)
+
+
+def test_reshapes_from_and_to_scalars_are_programs_of_stock_mlir():
+    module = parse(
+        """
+        func.func @main(%x: tensor<1xf32>, %y: tensor<1x1xf32>, %z: tensor<f32>)
+            -> (tensor<f32>, tensor<f32>, tensor<1xf32>, tensor<1x1xf32>) {
+          %a = layout.reshape %x : tensor<1xf32> -> tensor<f32>
+          %b = layout.reshape %y : tensor<1x1xf32> -> tensor<f32>
+          %c = layout.reshape %z : tensor<f32> -> tensor<1xf32>
+          %d = layout.reshape %z : tensor<f32> -> tensor<1x1xf32>
+          func.return %a, %b, %c, %d : tensor<f32>, tensor<f32>, tensor<1xf32>, tensor<1x1xf32>
+        }
+        """
+    )
+    for convert in WAYS.values():
+        written = module.clone()
+        convert(written)
+        assert mlir_opt(str(written)).count("_shape %arg") == 4
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_tensors_without_elements_are_programs_of_stock_mlir(way: str):
+    """Which refuses slices that begin at the end of a dim, also where they have no elements."""
+    module = parse(
+        """
+        #blocked = #layout.format<(a, b) : [a, b, b:8], pad = zero>
+        func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x0xf32>, %z: tensor<0x3xf32>)
+            -> (tensor<2x0xf32>, tensor<2x3xf32>, tensor<0x3xf32, #blocked>) {
+          %a = nn.slice %x starts = [0, 3] sizes = [2, 0] steps = [1, 1] : (tensor<2x3xf32>) -> tensor<2x0xf32>
+          %b = nn.concat %a, %y axis = 1 : (tensor<2x0xf32>, tensor<2x0xf32>) -> tensor<2x0xf32>
+          %c = nn.concat %x, %b axis = 1 : (tensor<2x3xf32>, tensor<2x0xf32>) -> tensor<2x3xf32>
+          %d = layout.reorder %z : tensor<0x3xf32> -> tensor<0x3xf32, #blocked>
+          func.return %b, %c, %d : tensor<2x0xf32>, tensor<2x3xf32>, tensor<0x3xf32, #blocked>
+        }
+        """
+    )
+    WAYS[way](module)
+    mlir_opt(str(module))

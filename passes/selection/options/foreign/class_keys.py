@@ -1,8 +1,8 @@
 """Keys of ops that are alike: what is derived for one of them holds for all.
 
-What is derived for an op of another dialect follows from its class, attributes and types, from the scalars that it
-takes, where these are constants, and from its regions. Two regions are alike if their ops are so, one by one, and take
-the results of the same ops, the same arguments, or from outside equal constants or unknown values of one type.
+What is derived for an op of another dialect follows from its class, attributes and types, from the scalars and shapes
+that it takes, where these are constants, and from its regions. Two regions are alike if their ops are so, one by one,
+and take the results of the same ops, the same arguments, or from outside equal constants or unknown values of one type.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from layout_ir.dialects.layout import is_tensor
+from layout_ir.foreign.movement import shape_values
 
 
 def class_key(op: Operation) -> Hashable:
@@ -54,4 +55,6 @@ def _operation(op: Operation, numbers: dict[SSAValue, int], places: dict[Block, 
 def _outer(value: SSAValue) -> Hashable:
     """The constant that a value from outside is; its type alone where it is none."""
     op = value.owner
-    return value.type, op.value if isinstance(op, arith.ConstantOp) and not is_tensor(value.type) else None
+    if isinstance(op, arith.ConstantOp) and not is_tensor(value.type):
+        return value.type, op.value
+    return value.type, shape_values(value)

@@ -1,15 +1,14 @@
 """Ops of other dialects that move elements: reshapes, slices, concatenation, padding, and ops that make a tensor.
 
 Reshapes run in every Format that has an image under the algebra, as `layout.reshape` does. The others run in one
-Format, in which they cut and concatenate at whole blocks.
+Format, in which they cut and concatenate at whole blocks. A dim that is repeated or reversed has no pads in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from xdsl.dialects import arith, tensor, tosa
-from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.format import Format
@@ -17,9 +16,11 @@ from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects.layout import is_any, is_tensor, layout_of
 from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.errors import LayoutError
+from layout_ir.foreign import movement
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.format_model import FormatModel, FormatOptions, tensors_of
+from layout_ir.passes.selection.options.models import default_options
 from layout_ir.passes.selection.options.tensor_formats import (
     bound,
     cuts_at_blocks,
@@ -35,6 +36,8 @@ MAKERS = (tensor.EmptyOp, tensor.SplatOp, arith.ConstantOp, tosa.ConstOp)
 """Ops that make a tensor in whatever Format is asked for, pads as its type says."""
 CONCATS = (tensor.ConcatOp, tosa.ConcatOp)
 CUTS = (tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.PadOp, tensor.CastOp)
+NUMBERED = (movement.SLICE, movement.PAD, movement.TILE, movement.REVERSE)
+"""Ops of tosa that move what their first operand holds, by numbers that are operands."""
 
 Fits = Callable[[Format], bool]
 
@@ -91,29 +94,47 @@ def _cut(op: Operation, target: Target) -> FormatOptions:
     return _same_format(op, target, lambda fmt: _cuts_whole_blocks(op, fmt))
 
 
+def _numbered(op: Operation, target: Target) -> FormatOptions:
+    """One Format for what is moved, all else row-major; row-major as a whole where numbers are not known."""
+    whole = movement.whole_dims_of(op)
+    if whole is None and movement.cuts_of(op) is None and movement.widening_of(op) is None:
+        return FormatOptions(tuple(default_options(op, lambda value: (), target)), lambda k, fmt: (), ())
+    tensors = tensors_of(op)
+
+    def fits(fmt: Format) -> bool:
+        layout = bound(fmt, op.operands[0])
+        return layout is not None and (
+            _cuts_whole_blocks(op, fmt)
+            if whole is None
+            else all(layout.padded_shape[dim] == layout.shape[dim] for dim in whole)
+        )
+
+    others = {value: row_major(value) for _, value in tensors}
+    return _same_format(op, target, fits, (tensors[0], tensors[-1]), others)
+
+
 reshape_options = FormatModel(_reshape)
 maker_options = FormatModel(_maker)
 concat_options = FormatModel(_concat)
 cut_options = FormatModel(_cut)
+numbered_options = FormatModel(_numbered)
 
 
 def _cuts_whole_blocks(op: Operation, fmt: Format) -> bool:
     """Whether what `op` cuts out, puts in or adds is whole blocks; numbers that only the run time knows are not."""
     blocks = fmt.blocks()
-    if isinstance(op, tensor.ExtractSliceOp | tensor.InsertSliceOp):
-        whole = shape_of(op.operands[0] if isinstance(op, tensor.ExtractSliceOp) else op.results[0])
-        fields = (op.static_offsets, op.static_sizes, op.static_strides)
-        starts, sizes, steps = (tuple(field.get_values()) for field in fields)
+    cuts, ends = movement.cuts_of(op), movement.widening_of(op)
+    if cuts is not None:
+        whole = shape_of(op.results[0] if isinstance(op, tensor.InsertSliceOp) else op.operands[0])
         return all(
-            block == 1 or (DYNAMIC_INDEX not in cut and cuts_at_blocks(block, extent, *cut))
-            for block, extent, cut in zip(blocks, whole, zip(starts, sizes, steps, strict=True), strict=True)
+            block == 1 or (movement.is_known(cut) and cuts_at_blocks(block, extent, *cut))
+            for block, extent, cut in zip(blocks, whole, cuts, strict=True)
         )
-    if isinstance(op, tensor.PadOp):
+    if ends is not None:
         whole = shape_of(op.operands[0])
-        more = zip(op.static_low.get_values(), op.static_high.get_values(), strict=True)
         return all(
-            block == 1 or (DYNAMIC_INDEX not in ends and widens_at_blocks(block, extent, *ends))
-            for block, extent, ends in zip(blocks, whole, more, strict=True)
+            block == 1 or (movement.is_known(more) and widens_at_blocks(block, extent, *more))
+            for block, extent, more in zip(blocks, whole, ends, strict=True)
         )
     return True
 
@@ -122,8 +143,15 @@ def _tensors(op: Operation) -> list[SSAValue]:
     return [value for value in (*op.operands, *op.results) if is_tensor(value.type)]
 
 
-def _same_format(op: Operation, target: Target, fits: Fits) -> FormatOptions:
-    tensors = tensors_of(op)
+def _same_format(
+    op: Operation,
+    target: Target,
+    fits: Fits,
+    tensors: Sequence[tuple[int, SSAValue]] | None = None,
+    others: Mapping[SSAValue, Format] | None = None,
+) -> FormatOptions:
+    """One Format for `tensors` (None: for all), and those of `others` for what is not among them."""
+    tensors = tuple(tensors_of(op) if tensors is None else tensors)
     values = [value for _, value in tensors]
     alike = len({shape_of(value) for value in values}) == 1
 
@@ -131,7 +159,7 @@ def _same_format(op: Operation, target: Target, fits: Fits) -> FormatOptions:
         fmt = fmt.with_pad("undef")
         bounds = all(bound(fmt, value) is not None for value in values)
         if bounds and (alike or is_shape_free(fmt)) and fits(fmt):
-            yield _option(op, dict.fromkeys(values, fmt), target)
+            yield _option(op, {**(others or {}), **dict.fromkeys(values, fmt)}, target)
 
     return FormatOptions((), of, tensors)
 

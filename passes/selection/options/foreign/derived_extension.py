@@ -43,6 +43,14 @@ _MODELS: tuple[tuple[tuple[type[Operation], ...], Model], ...] = (
     (data_movement.MAKERS, data_movement.maker_options),
     (data_movement.CONCATS, data_movement.concat_options),
     (data_movement.CUTS, data_movement.cut_options),
+    (data_movement.NUMBERED, data_movement.numbered_options),
+)
+
+_MOVES = (
+    *data_movement.MAKERS,
+    *data_movement.CONCATS,
+    *data_movement.CUTS,
+    *data_movement.NUMBERED,
 )
 
 _DERIVED = PadBehaviour(padding.reads, padding.leaves)
@@ -70,11 +78,7 @@ def behaviour_of(op: Operation) -> PadBehaviour | None:
         return _DERIVED
     if isinstance(op, data_movement.RESHAPES):
         return _VIEW
-    return (
-        _MOVING
-        if isinstance(op, (*data_movement.MAKERS, *data_movement.CONCATS, *data_movement.CUTS))
-        else None
-    )
+    return _MOVING if isinstance(op, _MOVES) else None
 
 
 def pads_left_of(op: Operation) -> PadsLeft | None:
