@@ -348,6 +348,23 @@ def own_operators() -> list[Any]:
         ) -> tuple[Array, Array]:
             return top_k(x, int(np.asarray(k).item()), -1 if axis is None else axis, largest != 0)
 
+    class ZipMap(OpRun):
+        """A map from class to number for each row, as a dictionary."""
+
+        op_domain = "ai.onnx.ml"
+
+        def _run(
+            self,
+            x: Array,
+            classlabels_int64s: Sequence[int] | None = None,
+            classlabels_strings: Sequence[str] | None = None,
+        ) -> tuple[list[dict[int | str, float]]]:
+            labels = list(classlabels_int64s or classlabels_strings or ())
+            rows = np.atleast_2d(x)
+            if rows.shape[1] != len(labels):
+                raise LayoutError(f"{rows.shape[1]} columns for {len(labels)} classes")
+            return ([dict(zip(labels, row, strict=True)) for row in rows.tolist()],)
+
     class RecurrentRun(OpRun):
         """With the inputs and attributes that the package ignores: lengths, activations, clip, input_forget."""
 
@@ -404,6 +421,7 @@ def own_operators() -> list[Any]:
         STFT,
         SVMClassifier,
         TopK,
+        ZipMap,
         *operators_of_rows,
         *recurrent_operators,
         *runtime_operators(own_operators),

@@ -3,19 +3,61 @@
 Extents of inputs count as agreed (`model_graph.UNKNOWN_EXTENT`), and what is computed from them as what inference makes
 of inputs of that size. It makes nothing of some, as of the windows of a picture, cut by extents that nodes compute. But
 a Reshape keeps the number of elements: with (batch, 2, 2, 64, 384) reshaped to (unk__0, 64, 384), `unk__0` is 4 for a
-batch of one, wherever the name stands, as in what a product makes of the windows.
+batch of one, wherever the name stands, as in what a product makes of the windows. And the nodes that compute an extent
+from those of the inputs can be evaluated for inputs of the agreed size: the shape to which a decoder expands its mask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from layout_ir.passes.onnx.constant_folding import decided_integers
+from layout_ir.passes.onnx.inferred_types import inferred_types
+from layout_ir.passes.onnx.model_graph import Graph, agreed_shapes, named_sizes, overridable_names
 from layout_ir.passes.onnx.orders import Extent, Shape, is_static
 
 if TYPE_CHECKING:
-    from layout_ir.passes.onnx.model_graph import Graph
+    import onnx
+    from numpy.typing import NDArray
+
+
+def counted_extents(
+    model: onnx.ModelProto,
+    graphs: Sequence[Graph],
+    integers: Mapping[str, NDArray[Any]],
+    stated: Mapping[str, onnx.TypeProto],
+) -> Mapping[Extent, int]:
+    """What extents of the graphs of a model count as: those known (`Graph.counted`), and what follows from them.
+
+    `integers` and `stated` are what their types were inferred with.
+    """
+    graph = graphs[0]
+    counted = with_quotients(graph)
+    shapes = agreed_shapes(graph)
+    if not shapes or all(each.extents_of_its_own() <= {None, *counted} for each in graphs):
+        return counted
+    overridable = overridable_names(model)
+    tables = inferred_types(model, overridable, shapes, integers, stated)
+    sized: dict[Graph, Graph] = {}
+    for each, types in zip(graphs, tables, strict=True):
+        outer = sized[each.outer] if each.outer is not None else None
+        sized[each] = Graph(
+            each.proto,
+            each.opsets,
+            each.folder,
+            types if outer is None else {**outer.types, **types},
+            overridable=overridable if outer is None else frozenset(),
+            outer=outer,
+            taken=each.taken,
+            is_alone=each.is_alone,
+            functions=each.functions,
+        )
+        decided_integers(sized[each], integers)
+        counted = {**named_sizes(each, {name: sized[each].shape(name) for name in types}), **counted}
+    graph.counted = counted
+    return with_quotients(graph)
 
 
 def with_quotients(graph: Graph) -> Mapping[Extent, int]:

@@ -33,7 +33,10 @@ def _order(node: onnx.NodeProto) -> list[int] | None:
     equations = [attribute.s for attribute in node.attribute if attribute.name == "equation"]
     if len(equations) != 1 or len(node.input) != 1:
         return None
-    operand, _, result = equations[0].decode("utf-8", "replace").replace(" ", "").partition("->")
+    operand, arrow, result = equations[0].decode("utf-8", "replace").replace(" ", "").partition("->")
+    # Without an arrow the names of the result are in alphabetical order, which runtimes agree on for one case alone.
+    if not arrow and (operand.islower() or operand.isupper()):
+        result = "".join(sorted(operand))
     if not operand.isalpha() or len(set(operand)) < len(operand) or sorted(operand) != sorted(result):
         return None
     return [operand.index(name) for name in result]

@@ -150,7 +150,8 @@ class Plan:
             for place, extent in enumerate(shape):
                 if not isinstance(extent, int):
                     is_given = place < len(sized) and isinstance(sized[place], int)
-                    (given if is_given else open_names)[extent or "extents without a name"] = None
+                    named = extent if extent and not is_made_up(extent) else "extents without a name"
+                    (given if is_given else open_names)[named] = None
         known = "known at run time only; the orders are right for every size, and of least cost for"
         notes = [f"{', '.join(given)}: {known} the shapes that are given"] if given else []
         if open_names:

@@ -281,15 +281,20 @@ def inferred_results(
     read: Mapping[str, NDArray[Any]],
     opsets: Mapping[str, int],
 ) -> dict[str, onnx.TypeProto]:
-    """The types of the results of one node by ONNX's shape inference; none where it says nothing.
+    """The types of the results of one node by ONNX's shape inference; none where it says nothing, where the type of an
+    input is not known, or where it is not one that the node takes.
 
     `types` are those of its inputs, and `read` has the elements of some.
     """
+    if any(name and name not in types for name in node.input):
+        return {}
+    import onnx.checker
     import onnx.defs
     import onnx.helper
     import onnx.numpy_helper
     import onnx.shape_inference
 
+    failures = (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
     try:
         schema = onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
         return onnx.shape_inference.infer_node_outputs(
@@ -299,7 +304,7 @@ def inferred_results(
             {name: onnx.numpy_helper.from_array(array, name) for name, array in read.items()},
             opset_imports=[onnx.helper.make_opsetid(*entry) for entry in opsets.items()],
         )
-    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+    except (*failures, ValueError, RuntimeError):
         return {}
 
 

@@ -30,7 +30,7 @@ def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | N
     import onnx.inliner
 
     try:
-        inlined = onnx.inliner.inline_selected_functions(model, sorted(moving))
+        inlined = onnx.inliner.inline_selected_functions(_with_defaults_given(model), sorted(moving))
     except RuntimeError:  # ONNX does not write out functions for other versions of the operators
         return None
     return inlined if _calls(inlined.graph.node) != _calls(model.graph.node) else None
@@ -45,6 +45,22 @@ def _moving_functions(model: onnx.ModelProto) -> set[tuple[str, str]]:
         if not more:
             return moving
         moving |= more
+
+
+def _with_defaults_given(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the defaults of its functions' attributes at each call that does not give them, as ONNX forgets
+    them where it writes a function out; the model itself where there are none."""
+    if not any(function.attribute_proto for function in model.functions):
+        return model
+    result = type(model)()
+    result.CopyFrom(model)
+    defaults = {(domain_of(f.domain), f.name, f.overload): f.attribute_proto for f in result.functions}
+    for nodes in (result.graph.node, *(function.node for function in result.functions)):
+        for node in (each for outer in nodes for each in (outer, *nodes_within(outer))):
+            given = {attribute.name for attribute in node.attribute}
+            known = defaults.get((domain_of(node.domain), node.op_type, node.overload), ())
+            node.attribute.extend(attribute for attribute in known if attribute.name not in given)
+    return result
 
 
 def _calls(nodes: Iterable[onnx.NodeProto]) -> int:

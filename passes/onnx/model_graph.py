@@ -667,8 +667,6 @@ def graphs_of_model(
     graphs[0].pending = pending
     first = (_shape_of(tables[0][v.name]) for v in model.graph.input if v.name in tables[0])
     graphs[0].batches = frozenset(shape[0] for shape in first if shape and isinstance(shape[0], str))
-    if not shapes:
-        graphs[0].counted = _counted_extents(graphs[0], infer)
     waiting = [] if is_alone else [graphs[0]]
     while waiting:
         outer = waiting.pop(0)
@@ -691,25 +689,43 @@ def graphs_of_model(
                     )
                 )
                 waiting.append(graphs[-1])
+    if not shapes:
+        counted = _counted_extents(graphs, infer)
+        for graph in graphs:
+            graph.counted = counted
     return graphs
 
 
 def _counted_extents(
-    graph: Graph, infer: Callable[..., Sequence[Mapping[str, onnx.TypeProto]]]
+    graphs: Sequence[Graph], infer: Callable[..., Sequence[Mapping[str, onnx.TypeProto]]]
 ) -> dict[Extent, int]:
-    """What extents of a graph are, by name, where those of its inputs are what they count as."""
+    """What extents of the graphs of a model are, by name, where those of its inputs are what they count as."""
+    sizes = agreed_shapes(graphs[0])
+    # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
+    if not sizes or all(graph.extents_of_its_own() <= {None} for graph in graphs):
+        return {}
+    counted: dict[Extent, int] = {}
+    for graph, types in zip(graphs, infer(shapes=sizes), strict=True):
+        found = named_sizes(graph, {name: _shape_of(type) for name, type in types.items()})
+        counted = {**found, **counted}
+    return counted
+
+
+def agreed_shapes(graph: Graph) -> dict[str, list[int]]:
+    """The shapes of the inputs of which not all extents are known, each being what it counts as."""
     inputs = {value.name: graph.shape(value.name) for value in graph.proto.input}
-    sizes = {
+    return {
         name: [graph.counted_extent(n) for n in shape]
         for name, shape in inputs.items()
         if shape and not is_static(shape)
     }
-    # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
-    if not sizes or graph.extents_of_its_own() <= {None}:
-        return {}
+
+
+def named_sizes(graph: Graph, shapes: Mapping[str, Shape | None]) -> dict[Extent, int]:
+    """What the extents of a graph are, by name, where its values have these `shapes`."""
     found: dict[Extent, int] = {}
-    for name, type in infer(shapes=sizes)[0].items():
-        shape, sized = graph.shape(name), _shape_of(type)
+    for name, sized in shapes.items():
+        shape = graph.shape(name)
         if shape is not None and sized is not None and len(shape) == len(sized):
             for extent, size in zip(shape, sized, strict=True):
                 if isinstance(extent, str) and isinstance(size, int):

@@ -13,7 +13,7 @@ from layout_ir.passes.onnx.constant_folding import (
     has_open_results,
 )
 from layout_ir.passes.onnx.consumers import Consumer
-from layout_ir.passes.onnx.counted_extents import with_quotients
+from layout_ir.passes.onnx.counted_extents import counted_extents
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.inferred_types import inferred_types
 from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model, overridable_names
@@ -38,7 +38,7 @@ def typed_graphs(
     """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
     graphs = _typed_graphs(model, folder, shapes, pending, stated, integers)
     if not shapes:
-        counted = with_quotients(graphs[0])
+        counted = counted_extents(model, graphs, integers, stated)
         for graph in graphs:
             graph.counted = counted
     return graphs

@@ -17,7 +17,8 @@ from layout_ir.frontends.onnx.functions import Call, domain_of, inlined
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
 from layout_ir.frontends.onnx.node_order import with_sorted_nodes
 from layout_ir.frontends.onnx.old_opsets import OLDEST_READ, OPSET, renewed
-from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
+from layout_ir.frontends.onnx.subgraphs import graphs_of
+from layout_ir.frontends.onnx.tensor_protos import bring_inside, check_shape, numpy_type
 
 if TYPE_CHECKING:
     import onnx
@@ -69,6 +70,10 @@ def load(source: Source) -> Model:
     opsets = _opsets(model.opset_import, title)
     for function in model.functions:
         _opsets(function.opset_import, f"function {quoted(function.name)}", OLDEST_OPSET)
+    if folder is not None:
+        for node in model.graph.node:
+            for graph in graphs_of(node) if node.attribute else ():
+                bring_inside(graph, folder)
     functions = frozenset(f"{domain_of(function.domain)}.{function.name}" for function in model.functions)
     calls = inlined(model, opsets)
     # A model of other domains only, as converters of trees write them, need not say it.

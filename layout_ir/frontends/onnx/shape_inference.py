@@ -2,14 +2,19 @@
 
 An STFT that does not say `onesided` is one-sided, by its definition, and for inference two-sided (onnx 1.22 and 1.23):
 every shape behind it would be wrong. So the default is stated before inference looks at the node.
+
+Subgraphs may use a name for a value each, as the branches of a decoder with and without a cache do. Inference keeps the
+elements of small integers by name for all of the model, and fails where a name has them twice. So for inference each
+value has a name of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
-from layout_ir.frontends.onnx.subgraphs import nodes_within
+from layout_ir.frontends.onnx.subgraphs import graphs_of, nodes_within
 
 if TYPE_CHECKING:
     import onnx
@@ -35,10 +40,83 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         model.CopyFrom(given)
         for node in filter(_lacks_default, _nodes(model.graph)):
             node.CopyFrom(with_defaults(node))
+    own = _names_twice(model.graph) if nested else set[str]()
+    if own:
+        given, model = model, type(model)()
+        model.CopyFrom(given)
+        before = _distinguish(model.graph, own)
     try:
-        return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+        found = onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+        if own:
+            _rename(found.graph, before)
+        return found
     except onnx.checker.ValidationError as error:
         raise OnnxImportError(f"the model is not valid: {error}") from error
+
+
+def _names_twice(graph: onnx.GraphProto) -> set[str]:
+    """The names that several graphs have for values of theirs."""
+    once, twice = set[str](), set[str]()
+    for inner in _graphs(graph):
+        names = _names_of(inner)
+        twice |= once & names
+        once |= names
+    return twice
+
+
+def _distinguish(graph: onnx.GraphProto, names: set[str]) -> dict[str, str]:
+    """Gives the values of subgraphs that have one of `names` names of their own, in place.
+
+    Returns the names that they had, by those that they have.
+    """
+    before: dict[str, str] = {}
+    taken = {name for inner in _graphs(graph) for name in _names_of(inner)}
+
+    def fresh(name: str) -> str:
+        number = len(before)
+        while f"{name}_{number}" in taken:
+            number += 1
+        found = f"{name}_{number}"
+        taken.add(found)
+        before[found] = name
+        return found
+
+    waiting: list[tuple[onnx.GraphProto, dict[str, str]]] = [(graph, {})]
+    for here, scope in waiting:
+        for node in here.node:
+            for inner in graphs_of(node) if node.attribute else ():
+                own = {name: fresh(name) for name in sorted(_names_of(inner) & names)}
+                waiting.append((inner, {**scope, **own}))
+        _rename(here, scope, deep=False)
+    return before
+
+
+def _rename(graph: onnx.GraphProto, names: dict[str, str], *, deep: bool = True) -> None:
+    """Gives values other names, in place: in a graph, and with `deep` in its subgraphs."""
+    for here in _graphs(graph) if deep else (graph,):
+        tensors = (*here.initializer, *(sparse.values for sparse in here.sparse_initializer))
+        for value in (*here.input, *here.output, *here.value_info, *tensors):
+            value.name = names.get(value.name, value.name)
+        for node in here.node:
+            for field in (node.input, node.output):
+                field[:] = [names.get(name, name) for name in field]
+
+
+def _names_of(graph: onnx.GraphProto) -> set[str]:
+    """The names of the values that a graph gives names to."""
+    tensors = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    found = {value.name for value in (*graph.input, *tensors)}
+    found.update(name for node in graph.node for name in node.output if name)
+    return found
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and its subgraphs, those within them too."""
+    graphs = [graph]
+    for found in graphs:
+        yield found
+        for node in found.node:
+            graphs += graphs_of(node) if node.attribute else ()
 
 
 def with_defaults(node: onnx.NodeProto) -> onnx.NodeProto:

@@ -12,6 +12,7 @@ import numpy as np
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx.external import read_external
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
+from layout_ir.frontends.onnx.subgraphs import graphs_within
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,15 +96,32 @@ def array_of(tensor: onnx.TensorProto, folder: Path | None, title: str) -> NDArr
     return array if stored == dtype else array.astype(dtype)
 
 
+def bring_inside(graph: onnx.GraphProto, folder: Path | None) -> None:
+    """Reads, in place, the external tensors of a subgraph and those within: it stays part of a node, which does not
+    know the folder. Raises OnnxImportError where they cannot be read."""
+    import onnx
+
+    for inner in graphs_within(graph):
+        given = [a for node in inner.node for a in node.attribute]
+        values = [tensor for attribute in given for tensor in (attribute.t, *attribute.tensors)]
+        for tensor in (*inner.initializer, *values):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                title = f"tensor {quoted(tensor.name)} of a subgraph"
+                tensor.raw_data = read_external(tensor, folder, stored_bytes(tensor, title), title)
+                tensor.ClearField("data_location")
+                del tensor.external_data[:]
+
+
 @cache
 def _stored_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type of elements as a file has them, which is little-endian."""
     return dtype.newbyteorder("<") if dtype.kind in "iufc" else dtype
 
 
-def stored_bytes(tensor: onnx.TensorProto) -> int:
-    """The bytes that the elements of a tensor take in a file. Raises OnnxImportError where no tensor has its shape."""
-    title = f"initializer {quoted(tensor.name)}"
+def stored_bytes(tensor: onnx.TensorProto, title: str = "") -> int:
+    """The bytes that the elements of a tensor take in a file. Raises OnnxImportError, naming `title`, where no tensor
+    has its shape."""
+    title = title or f"initializer {quoted(tensor.name)}"
     dtype = numpy_type(tensor.data_type, title)
     return -(-prod(check_shape(tensor.dims, dtype, title)) * _bits(tensor.data_type, dtype) // 8)
 

@@ -169,6 +169,18 @@ def test_a_scan_over_nothing_has_no_rows():
     assert (rows.dtype, rows.shape) == (np.float16, (0, 3))
 
 
+@pytest.mark.parametrize(
+    ("attribute", "labels"), [("classlabels_int64s", [3, 7]), ("classlabels_strings", ["a", "b"])]
+)
+def test_a_map_from_class_to_number_for_each_row(attribute: str, labels: list[int] | list[str]):
+    node = onnx.helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", **{attribute: labels})
+    evaluate = NodeEvaluation([node], {"ai.onnx.ml": 1})
+    (found,) = evaluate({"x": np.array([[0.25, 0.75], [1, 0]], np.float32)})
+    assert found == [dict(zip(labels, row, strict=True)) for row in ((0.25, 0.75), (1, 0))]
+    with pytest.raises(li.LayoutError, match=r"fails on ZipMap .*: 3 columns for 2 classes"):
+        evaluate({"x": np.ones((1, 3), np.float32)})
+
+
 def _support_vectors(classes: int) -> NodeEvaluation:
     """An SVMClassifier whose first rows, a vector per class, are alike."""
     pairs = classes * (classes - 1) // 2

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
+import layout_ir as li
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from tests.frontends.onnx.models import constants_of, literal_of, model, node
 
@@ -55,6 +56,32 @@ def test_weights_come_from_the_folder_of_the_model(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("location", ["w.bin", "./w.bin", "a/w.bin", "a/b/./c/w.bin", "w..bin"])
 def test_locations_in_and_below_the_folder(tmp_path: Path, location: str):
     np.testing.assert_array_equal(read(write(tmp_path, location, WEIGHTS.tobytes())), WEIGHTS)
+
+
+def test_weights_and_constants_of_branches_come_from_the_folder_too(tmp_path: Path):
+    tensor = onnx.numpy_helper.from_array(WEIGHTS, "w")
+    negated = [node("Constant", "", "k", value=tensor), node("Neg", "k", "q")]
+    result = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "pq"]
+    choice = onnx.helper.make_node(
+        "If",
+        ["x"],
+        ["y"],
+        then_branch=onnx.helper.make_graph([node("Abs", "w", "p")], "then", [], result[:1], [tensor]),
+        else_branch=onnx.helper.make_graph(negated, "else", [], result[1:]),
+    )
+    source = model([choice], {"x": ()}, element=onnx.TensorProto.BOOL)
+    cast(Any, onnx).save_model(
+        source,
+        tmp_path / "model.onnx",
+        save_as_external_data=True,
+        location="w.bin",
+        size_threshold=0,
+        convert_attribute=True,
+    )
+    module = from_onnx(tmp_path / "model.onnx")
+    for condition, sign in ((True, 1), (False, -1)):
+        (found,) = li.run(module, [np.array(condition)])
+        np.testing.assert_array_equal(found, sign * WEIGHTS)
 
 
 def test_offset_and_length(tmp_path: Path):

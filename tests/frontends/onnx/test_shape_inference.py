@@ -11,6 +11,7 @@ import pytest
 
 import layout_ir as li
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
+from layout_ir.frontends.onnx.subgraphs import nodes_within
 from tests.frontends.onnx.onnxruntime_oracle import session_results
 
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
@@ -74,3 +75,30 @@ def test_negative_what_states_its_attribute_or_is_another_operator_stays():
     node = oh.make_node("STFT", ["x"], ["y"])
     assert [(each.name, each.i) for each in with_defaults(node).attribute] == [("onesided", 1)]
     assert not node.attribute
+
+
+def _branch(name: str, factor: int) -> onnx.GraphProto:
+    """A branch that repeats the outer value x, with names that every branch has; its result is named `name`."""
+    nodes = [
+        oh.make_node("Shape", ["x"], ["extents"]),
+        oh.make_node("Concat", ["front", "extents"], ["wanted"], axis=0),
+        oh.make_node("Expand", ["x", "wanted"], [name]),
+    ]
+    front = [oh.make_tensor("front", INT64, [1], [factor])]
+    return oh.make_graph(nodes, name, [], [oh.make_tensor_value_info(name, FLOAT, None)], front)
+
+
+def test_branches_may_use_the_same_names():
+    inner = oh.make_node("If", ["c"], ["r"], then_branch=_branch("p", 2), else_branch=_branch("q", 2))
+    around = oh.make_graph([inner], "around", [], [oh.make_tensor_value_info("r", FLOAT, None)])
+    node = oh.make_node("If", ["c"], ["y"], then_branch=around, else_branch=_branch("s", 2))
+    inputs = [oh.make_tensor_value_info("x", FLOAT, [3, 4]), oh.make_tensor_value_info("c", BOOL, [])]
+    graph = oh.make_graph([node], "g", inputs, [oh.make_tensor_value_info("y", FLOAT, None)])
+    model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", 17)], ir_version=9)
+    given = model.SerializeToString(deterministic=True)
+    assert _shape(model) == (2, 3, 4)
+    assert model.SerializeToString(deterministic=True) == given
+    (found,) = infer_shapes(model).graph.node
+    assert [[*n.input, *n.output] for n in nodes_within(found)] == [
+        [*n.input, *n.output] for n in nodes_within(node)
+    ]

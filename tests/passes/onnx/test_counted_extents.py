@@ -59,3 +59,47 @@ def test_negative_no_extent_follows_from_a_reshape_of_another_domain():
     model.opset_import.append(oh.make_opsetid("of.its.own", 1))
     (graph,) = typed_graphs(model, None, {}, {}, {}, {})
     assert graph.counted_extent("many") == UNKNOWN_EXTENT
+
+
+def _expanded_mask() -> list[onnx.NodeProto]:
+    """A mask as long as the cache `old` and the words `x` together, expanded as PyTorch does it: by a shape in which -1
+    stands for an extent that stays."""
+    integers = {"axis": [1], "kept": [-1], "zero": [0]}
+    constants = [oh.make_node("Constant", [], [name], value_ints=ints) for name, ints in integers.items()]
+    return [
+        *constants,
+        oh.make_node("Shape", ["x"], ["s"]),
+        oh.make_node("Shape", ["old"], ["t"]),
+        oh.make_node("Gather", ["s", "axis"], ["words"]),
+        oh.make_node("Gather", ["t", "axis"], ["cached"]),
+        oh.make_node("Add", ["words", "cached"], ["all"]),
+        oh.make_node("Concat", ["kept", "words", "all"], ["asked"], axis=0),
+        oh.make_node("Equal", ["asked", "kept"], ["stays"]),
+        oh.make_node("Where", ["stays", "axis", "asked"], ["wanted"]),
+        oh.make_node("Expand", ["m", "wanted"], ["mask"]),
+        oh.make_node("Relu", ["mask"], ["y"]),
+    ]
+
+
+def test_nodes_that_compute_extents_are_evaluated_for_inputs_of_the_agreed_size():
+    inputs = [value("x", "N", "words"), value("old", "N", "cached"), value("m", "N", 1, 1)]
+    model = model_of(_expanded_mask(), inputs, [value("y", "p", "q", "r")])
+    (graph,) = typed_graphs(model, None, {}, {}, {}, {})
+    assert [graph.counted_extent(n) for n in graph.shape("mask") or ()] == [
+        1,
+        UNKNOWN_EXTENT,
+        2 * UNKNOWN_EXTENT,
+    ]
+
+
+def test_extents_of_branches_are_evaluated_too():
+    inputs = [value("x", "N", "words"), value("old", "N", "cached"), value("m", "N", 1, 1)]
+    result = onnx.ValueInfoProto(name="y")
+    result.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    then, other = (oh.make_graph(_expanded_mask(), name, [], [result]) for name in ("then", "else"))
+    node = oh.make_node("If", ["c"], ["z"], then_branch=then, else_branch=other)
+    model = model_of([node], [*inputs, value("c", dtype=onnx.TensorProto.BOOL)], [value("z", "p", "q", "r")])
+    _, *inner = typed_graphs(model, None, {}, {}, {}, {})
+    assert len(inner) == 2
+    for graph in inner:
+        assert graph.nbytes("mask") == 4 * UNKNOWN_EXTENT * 2 * UNKNOWN_EXTENT

@@ -26,6 +26,12 @@ def test_an_einsum_is_undone_by_a_transpose():
     assert (result.before.count, result.after.count) == (2, 0)
 
 
+def test_an_einsum_that_does_not_name_its_result_has_it_in_alphabetical_order():
+    nodes = [_einsum("cab", "x", "a"), oh.make_node("Relu", ["a"], ["b"]), transpose("b", "y", 2, 0, 1)]
+    result = check_optimized(model_of(nodes, [value("x", 2, 3, 4)], [value("y", 2, 3, 4)]))
+    assert op_types(result.model) == ["Relu"]
+
+
 def test_two_einsums_of_one_value_share_what_they_move():
     """As attention of XLNet has it, whose mask each layer takes in another order."""
     nodes = [_einsum("ijbn->bnij", "x", "a"), _einsum("ijbn->bnij", "x", "b")]
@@ -56,7 +62,7 @@ def test_einsums_of_subgraphs():
     assert (result.before.count, result.after.count) == (4, 0)
 
 
-@pytest.mark.parametrize("equation", ["aa->a", "ab->a", "ab", "...a->a...", "ab->ab,", "a b->a b c"])
+@pytest.mark.parametrize("equation", ["aa->a", "ab->a", "...a->a...", "bA", "ab->ab,", "a b->a b c"])
 def test_negative_other_einsums_stay(equation: str):
     node = _einsum(equation, "x", "y")
     model = model_of([node], [value("x", 3, 3)], [value("y")])

@@ -169,3 +169,15 @@ def test_negative_a_node_on_a_value_that_is_moved_is_not_as_it_was(rewriters: li
     check_optimized(model_of(nodes, [value("x", 2, 3)], [value("y", 2, 3)]))
     kept = [node.op_type for node in rewriters[0].values.nodes if id(node) in rewriters[0].kept]
     assert kept == ["Relu"] and _origins(rewriters[0]) == [("Relu", "Relu"), ("Neg", "Neg")]
+
+
+def test_names_that_shape_inference_made_up_are_not_told():
+    nodes = [
+        oh.make_node("Compress", ["x", "c"], ["k"], axis=0),
+        transpose("k", "a", 1, 0),
+        oh.make_node("Softmax", ["a"], ["y"], axis=1),
+    ]
+    inputs = [value("x", "N", 12), value("c", "N", dtype=onnx.TensorProto.BOOL)]
+    result = li.optimize_onnx(model_of(nodes, inputs, [value("y", "p", "q")]))
+    (note,) = (note for note in result.notes if "known at run time only" in note)
+    assert "extents without a name" in note and "unk__" not in note

@@ -6,7 +6,7 @@ import onnx
 import onnx.helper as oh
 
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
-from tests.passes.onnx.optimized import model_of, transpose, value
+from tests.passes.onnx.optimized import check_optimized, model_of, transpose, value
 
 
 def _function(name: str, *body: onnx.NodeProto, opset: int = 18) -> onnx.FunctionProto:
@@ -27,6 +27,19 @@ def test_a_function_with_a_transpose_is_written_out_and_so_are_those_that_call_i
     found = with_moving_functions_inlined(_calling("Outer", inner, outer))
     assert found is not None
     assert [node.op_type for node in found.graph.node] == ["Transpose", "Relu"] * 2
+
+
+def test_an_attribute_that_a_call_does_not_give_has_the_default_of_the_function():
+    slope = onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    leaky = oh.make_node("LeakyRelu", ["r"], ["s"])
+    leaky.attribute.append(slope)
+    function = _function("F", transpose("p", "r", 1, 0), leaky, transpose("s", "q", 1, 0))
+    function.attribute_proto.append(oh.make_attribute("slope", 0.5))
+    model = _calling("F", function)
+    model.graph.node[0].attribute.append(oh.make_attribute("slope", 0.25))
+    result = check_optimized(model)
+    slopes = [node.attribute[0].f for node in result.model.graph.node]
+    assert slopes == [0.25, 0.5]
 
 
 def test_negative_a_function_that_moves_nothing_is_called_as_before():
