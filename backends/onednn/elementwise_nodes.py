@@ -49,6 +49,8 @@ def elementwise_function(op: nn.OpaqueOp) -> Compute | None:
             left = op.node_attribute("direction", "") == "LEFT"
             return partial(_shifted, bits=kinds[0].bits, left=left) if all(integers) else None
         case "Mod":
+            if all(kind.is_float for kind in kinds):
+                return _float_remainder if op.node_attribute("fmod", 0) else None
             if not all(integers):
                 return None
             return _signed_remainder if op.node_attribute("fmod", 0) else _remainder
@@ -111,6 +113,11 @@ def _remainder(np: Any, x: Any, y: Any) -> Any:
 def _signed_remainder(np: Any, x: Any, y: Any) -> Any:
     """What a division cut off towards 0 leaves, of the sign of x."""
     return x - divide(np, x, y) * y
+
+
+def _float_remainder(np: Any, x: Any, y: Any) -> Any:
+    """What a division cut off towards 0 leaves, exactly, of the sign of x."""
+    return np.fmod(x, y)
 
 
 def _inverted(np: Any, x: Any) -> Any:

@@ -116,6 +116,11 @@ def _check(ops: Sequence[Operation]) -> None:
                 )
 
 
+def _is_update(op: Operation) -> bool:
+    """Whether an op writes to indices, none of which may be there: an error also where it writes to nothing."""
+    return isinstance(op, nn.OpaqueOp) and ("Scatter" in op.title or op.title == "MaxUnpool")
+
+
 class _Planner:
     def __init__(
         self, library: Library, threads: int, flow_of: Callable[[nn.OpaqueOp], ControlFlow | None]
@@ -239,6 +244,10 @@ class _Planner:
             return
         if isinstance(op, ReorderOp) and self.values.constant(op.result) is not None:
             return  # stored when it is first asked for
+        if not any(self.values.layout(value).nelems for value in op.results) and not _is_update(op):
+            # Of no elements there is nothing to compute: boxes that a detector has not found.
+            self._places.update((value, self._new(value)) for value in op.results)
+            return
         alone = group.loop is None and len(group.ops) == 1
         if alone and isinstance(op, nn.ConcatOp) and self._joined(op):
             return

@@ -26,6 +26,7 @@ from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy, ca
 from layout_ir.backends.llvm.loops.largest_elements import LargestElements
 from layout_ir.backends.llvm.loops.loop_nest import DimOffsets, Nest, check
 from layout_ir.backends.llvm.loops.loop_program import LoopProgram, LoopTensor, pad_nests
+from layout_ir.backends.llvm.loops.region_pooling import RegionPooling
 from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED
 from layout_ir.backends.onednn.elementwise_nodes import elementwise_function, same_bits
 from layout_ir.backends.onednn.plan_steps import LoopKernel
@@ -34,6 +35,7 @@ from layout_ir.backends.reference.semantics import layout_at_run_time, literal_a
 from layout_ir.backends.reference.tensor import is_row_major, policy_element, same_box
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
 from layout_ir.dialects.nn.source_positions import (
     nearest_positions,
     pad_sources,
@@ -76,8 +78,8 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
     try:
         for value in values:
             check(layout_at_run_time(value.type))
-        if isinstance(op, nn.OpaqueOp) and op.title == "TopK":
-            return _top_k(op)
+        if isinstance(op, nn.OpaqueOp) and op.title in _NODES:
+            return _NODES[op.title](op, threads)
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
         elif isinstance(op, nn.OpaqueOp):
@@ -477,7 +479,7 @@ def _gather(op: nn.GatherOp) -> _Found:
 # Largest elements -----------------------------------------------------------------------------------------------------
 
 
-def _top_k(op: nn.OpaqueOp) -> OpLoop | None:
+def _top_k(op: nn.OpaqueOp, _threads: int) -> OpLoop | None:
     """The loop of a TopK node, both of whose results are given."""
     if len(op.results) != 2 or any(
         not is_row_major(layout_at_run_time(v.type)) for v in (op.operands[0], *op.results)
@@ -499,6 +501,32 @@ def _top_k(op: nn.OpaqueOp) -> OpLoop | None:
         return None
     kernel = LargestElements(shape, axis, k, types[0], largest=op.node_attribute("largest", 1) != 0)
     return OpLoop(kernel, (x, indices), more_results=(indices,))
+
+
+# Regions --------------------------------------------------------------------------------------------------------------
+
+
+def _regions(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
+    """The loop of a RoiAlign on channels last, `region_decomposition`."""
+    x, regions, batches = (layout_at_run_time(value.type) for value in op.operands)
+    [result] = op.results
+    types = [dtype_of(value.type) for value in (*op.operands, result)]
+    if types != [types[0], types[0], "i64", types[0]]:
+        return None
+    made = Regions.of_node(op.node_attribute, op.versions[""])
+    if layout_at_run_time(result.type).shape != (*batches.shape, x.shape[-1], *made.extents):
+        return None
+    if x.rank != 4 or regions.shape != (*batches.shape, 4) or batches.rank != 1:
+        return None
+    kernel = RegionPooling(x.shape, batches.shape[0], types[0], made, threads=threads)
+    return OpLoop(kernel, tuple(op.operands))
+
+
+_NODES: dict[str, Callable[[nn.OpaqueOp, int], OpLoop | None]] = {
+    "TopK": _top_k,
+    CHANNELS_LAST_REGIONS: _regions,
+}
+"""Nodes that have code of their own, on so many threads."""
 
 
 # Updated elements -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from layout_ir.dialects.nn.cubic_interpolation import cubic_weights
+from layout_ir.dialects.nn.interpolation import cubic_weights
 from layout_ir.elements.numpy_types import Array
 
 MODES = {"bilinear": "linear", "bicubic": "cubic"}

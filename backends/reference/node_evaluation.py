@@ -20,6 +20,8 @@ from layout_ir.forking import loading
 if TYPE_CHECKING:
     import onnx
 
+    from layout_ir.backends.reference.node_operators import NodeKernels
+
 
 class NodeEvaluation:
     """Evaluates nodes one behind the other, whose operators have these versions by domain; made once, called as often
@@ -32,10 +34,12 @@ class NodeEvaluation:
         outputs: Sequence[str] | None = None,
         *,
         types_fit: bool = False,
+        kernels: NodeKernels | None = None,
     ) -> None:
         """`outputs` are the values that are asked for: where it is left out, all that the nodes give. With `types_fit`,
         it is known that every operator is given element types that it takes, and the package does not look again: what
-        it does around an operator takes twice as long as the operator itself on few elements.
+        it does around an operator takes twice as long as the operator itself on few elements. `kernels` take the
+        place of functions of NumPy.
 
         Raises LayoutError where the onnx package has no reference for a node.
         """
@@ -44,7 +48,7 @@ class NodeEvaluation:
             import onnx.helper
             from onnx.reference import ReferenceEvaluator
 
-            from layout_ir.backends.reference.node_operators import own_operators
+            from layout_ir.backends.reference.node_operators import NodeKernels, own_operators
             from layout_ir.frontends.onnx.subgraphs import captured_names
 
         self.operators = [node.op_type for node in nodes]
@@ -62,13 +66,13 @@ class NodeEvaluation:
         imports = [onnx.helper.make_opsetid(*entry) for entry in versions.items()]
         model = onnx.helper.make_model(graph, opset_imports=imports)
         try:
-            evaluator: Any = ReferenceEvaluator(model, new_ops=own_operators())
+            evaluator: Any = ReferenceEvaluator(model, new_ops=own_operators(kernels or NodeKernels()))
         except Exception as error:
             raise LayoutError(
                 f"the onnx package {onnx.__version__} has no reference for {_listed(self.operators)}: {_line(error)}"
             ) from error
         self._run: Callable[[dict[str, Any]], Sequence[Any]] = (
-            partial(_walk, [_step(node) for node in evaluator.rt_nodes_], self.outputs)
+            partial(walk, node_steps(evaluator, types_fit=True), self.outputs)
             if types_fit
             else partial(_without_warnings, evaluator)
         )
@@ -88,12 +92,17 @@ class NodeEvaluation:
         return [_value(value) for value in found]
 
 
-_Step = tuple[Callable[..., Sequence[Any]], Mapping[str, Any], bool, Sequence[str], Sequence[str]]
+NodeStep = tuple[Callable[..., Sequence[Any]], Mapping[str, Any], bool, Sequence[str], Sequence[str]]
 """What computes a node, its attributes, whether it takes the values around it too, names of its inputs and outputs."""
 
 
-def _step(node: Any) -> _Step:
-    """A node of the package as a call of its operator where all else that its method `run` does is to look at types."""
+def node_steps(evaluator: Any, *, types_fit: bool = False) -> list[NodeStep]:
+    """The nodes of an evaluator of the package, each as a call of its operator where all else that its method `run`
+    does is to look at what it gives, or with `types_fit` at what it is given, too."""
+    return [_step(node, types_fit) for node in evaluator.rt_nodes_]
+
+
+def _step(node: Any, types_fit: bool) -> NodeStep:
     from onnx.reference import op_run
     from onnx.reference.ops import _op
 
@@ -105,12 +114,12 @@ def _step(node: Any) -> _Step:
         attributes = {name: getattr(node, name) for name in node.attributes_names_}
         return node._run, attributes, False, node.input, node.output
     with_types = kinds.OpRunUnary, kinds.OpRunUnaryNum, kinds.OpRunBinary, kinds.OpRunBinaryNum
-    if any(kind.run is known.run for known in with_types):
+    if types_fit and any(kind.run is known.run for known in with_types):
         return node._run, {}, False, node.input, node.output
     return node.run, {}, takes_all, node.input, node.output
 
 
-def _walk(steps: Sequence[_Step], outputs: Sequence[str], given: dict[str, Any]) -> list[Any]:
+def walk(steps: Sequence[NodeStep], outputs: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
     """The outputs of nodes one behind the other."""
     values: dict[str, Any] = {"": None, **given}
     for run, attributes, takes_all, inputs, results in steps:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, cast
 
@@ -10,12 +12,14 @@ import numpy as np
 
 from layout_ir.backends.reference.fourier import short_time_transform
 from layout_ir.backends.reference.grid_sample import grid_sample
-from layout_ir.backends.reference.non_max_suppression import selected_boxes
+from layout_ir.backends.reference.node_evaluation import node_steps, walk
+from layout_ir.backends.reference.non_max_suppression import Selection, selected_boxes
 from layout_ir.backends.reference.recurrent import Operands, Options, recurrent
-from layout_ir.backends.reference.roi_align import averaged_regions
+from layout_ir.backends.reference.roi_align import pooled_regions
 from layout_ir.backends.reference.runtime_operators import runtime_operators
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
+from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
 from layout_ir.dialects.nn.windows import same_pads, window_shape
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
@@ -67,14 +71,22 @@ _OF_ROWS = {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax
 """What the operator of a name computes of each row."""
 
 
-def own_operators() -> list[Any]:
+@dataclass(frozen=True)
+class NodeKernels:
+    """What computes the operators of detectors: NumPy, or compiled code of the same arguments and results."""
+
+    selection: Selection | None = None
+    """That of `selected_boxes`, where it is not its own."""
+    pooled_regions: Callable[[Array, Array, Array, Regions], Array] = pooled_regions
+
+
+def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
     """A class of the onnx package, which is imported here, for each such operator in all its versions."""
     from onnx.reference.op_run import OpRun
-    from onnx.reference.ops import op_loop, op_roi_align
+    from onnx.reference.ops import op_loop
     from onnx.reference.ops.aionnxml import op_svm_classifier
 
     package_loop: Any = op_loop.Loop
-    package_regions: Any = op_roi_align.RoiAlign
     package_classifier: Any = op_svm_classifier.SVMClassifier
 
     class Col2Im(OpRun):
@@ -122,7 +134,8 @@ def own_operators() -> list[Any]:
 
     class Loop(package_loop):
         """With a condition that is left out, which is true, and with scan outputs of any rank behind each other: those
-        of the package (1.23) are right for vectors alone."""
+        of the package (1.23) are right for vectors alone. What it does around the nodes of a trip takes longer than
+        they do."""
 
         op_domain = ""
 
@@ -138,9 +151,15 @@ def own_operators() -> list[Any]:
             going = condition is None or bool(np.asarray(condition).item())
             scanned: list[list[Array]] = [[] for _ in loop.body.output_names[1 + len(names) :]]
             trip = 0
+            run: Callable[[dict[str, Any]], list[Array]] = partial(
+                loop._run_body, attributes=options.get("attributes")
+            )
+            if not any(node.has_linked_attribute for node in loop.body.rt_nodes_):
+                run = partial(walk, node_steps(loop.body), loop.body.output_names)
+                values |= loop.body.rt_inits_
             while going and (trips is None or trip < int(np.asarray(trips).item())):
                 values |= {counter: np.array(trip, np.int64), continues: np.array(going)}
-                found: list[Array] = loop._run_body(values, attributes=options.get("attributes"))
+                found = run(values)
                 going = bool(np.asarray(found[0]).item())
                 values |= zip(names, found[1:], strict=False)
                 for rows, row in zip(scanned, found[1 + len(names) :], strict=True):
@@ -197,33 +216,35 @@ def own_operators() -> list[Any]:
             count, ratio = number(most, 0), number(overlap, 0.0)
             assert count is not None and ratio is not None
             found = selected_boxes(
-                boxes, scores, int(count), ratio, number(least, None), by_centers=bool(center_point_box)
+                boxes,
+                scores,
+                int(count),
+                ratio,
+                number(least, None),
+                by_centers=bool(center_point_box),
+                selection=kernels.selection,
             )
             return (found,)
 
-    class RoiAlign(package_regions):
-        """Averages by products, and before opset 16, which the package does not know, without half a pixel less."""
+    class RoiAlign(OpRun):
+        """In all versions, where the package computes one result after the other in Python."""
 
         op_domain = ""
 
-        def _run(self, x: Array, regions: Array, batches: Array, **attributes: Any) -> Any:
-            package: Any = super()
+        def _run(self, x: Array, regions: Array, batches: Array, **attributes: Any) -> tuple[Array]:
             node: Any = self
-            if node.run_params["opsets"].get("", 16) < 16:
-                attributes["coordinate_transformation_mode"] = "output_half_pixel"
-            if (attributes.get("mode") or "avg").lower() != "avg":
-                return package._run(x, regions, batches, **attributes)
-            transformation = attributes.get("coordinate_transformation_mode") or "half_pixel"
-            made = averaged_regions(
-                x,
-                regions,
-                batches,
-                (attributes.get("output_height") or 1, attributes.get("output_width") or 1),
-                ratio=attributes.get("sampling_ratio") or 0,
-                scale=attributes.get("spatial_scale", 1.0),
-                half_pixel=transformation.lower() == "half_pixel",
-            )
-            return (made,)
+            version = node.run_params["opsets"].get("", 16)
+            return (kernels.pooled_regions(x, regions, batches, Regions.of_node(attributes.get, version)),)
+
+    domain, _, operator = CHANNELS_LAST_REGIONS.partition("::")
+
+    class RoiAlignOfChannelsLast(RoiAlign):
+        """Of x (N, H, W, C): what the executor makes of a RoiAlign."""
+
+        op_domain = domain
+
+        def _run(self, x: Array, regions: Array, batches: Array, **attributes: Any) -> tuple[Array]:
+            return super()._run(np.moveaxis(x, -1, 1), regions, batches, **attributes)
 
     class Scan(OpRun):
         """Along any axes, in both directions, also over nothing: those of the package (1.23) have one of each."""
@@ -415,6 +436,7 @@ def own_operators() -> list[Any]:
         MaxPool,
         NonMaxSuppression,
         RoiAlign,
+        type(operator, (RoiAlignOfChannelsLast,), {}),
         Scan,
         ScatterElements,
         ScatterND,

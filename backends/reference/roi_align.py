@@ -1,61 +1,105 @@
-"""RoiAlign with NumPy: of each region a product with the weights of its rows and one with those of its columns.
+"""RoiAlign with NumPy: the four elements around each position, of all channels at a time.
 
-The average over the positions of a result is linear in each dim, and where a position is outside of the tensor, or
-beside its border, only its weights along that dim say so. The onnx package computes one result after the other in
-Python, which takes minutes for what a detector looks at.
+The onnx package computes one result after the other in Python, which takes minutes for what a detector looks at.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import product
+from typing import Any
+
 import numpy as np
 
+from layout_ir.dialects.nn.regions import MOST_POSITIONS, Regions
 from layout_ir.elements.numpy_types import Array
+from layout_ir.errors import LayoutError
 
 
-def averaged_regions(
-    x: Array,
-    regions: Array,
-    batches: Array,
-    extents: tuple[int, int],
-    *,
-    ratio: int,
-    scale: float,
-    half_pixel: bool,
-) -> Array:
-    """Per region (x1, y1, x2, y2) averages of x (N, C, H, W), of the element of the batch that is given, of `extents`.
+def pooled_regions(x: Array, regions: Array, batches: Array, made: Regions) -> Array:
+    """Per region (x1, y1, x2, y2) what is made of x (N, C, H, W), of the element of the batch that is given.
 
-    `ratio` positions are read along each dim of a result; 0: as many as elements of x lie there. Positions are computed
-    in the type of x, but for halves, as ONNX Runtime does: from one that is rounded otherwise another element is read.
+    Positions are computed in the type of x, but for halves, as ONNX Runtime does: from one that is rounded otherwise
+    another element is read. Raises LayoutError where shapes do not fit, and for a batch that x has not.
     """
-    real = np.float64 if x.dtype == np.float64 else np.float32
-    corners = regions.astype(real) * real(scale) - real(0.5 if half_pixel else 0)
-    result = np.empty((len(regions), x.shape[1], *extents), x.dtype)
+    check_regions(x, regions, batches)
+    if ((batches < 0) | (batches >= len(x))).any():
+        raise LayoutError(f"a region is of a batch of x outside of its {len(x)}")
+    real: Any = np.float64 if x.dtype == np.float64 else np.float32
+    corners = regions.astype(real) * real(made.scale) - real(0.5 if made.half_pixel else 0)
+    result = np.empty((len(regions), x.shape[1], *made.extents), x.dtype)
     for number, (corner, batch) in enumerate(zip(corners, batches, strict=True)):
         ends = ((corner[1], corner[3]), (corner[0], corner[2]))
-        (top, rows), (left, columns) = (
-            _weights(start, end, count, extent, ratio, half_pixel)
-            for (start, end), count, extent in zip(ends, extents, x.shape[2:], strict=True)
+        rows, columns = (
+            _Positions(start, end, count, extent, made)
+            for (start, end), count, extent in zip(ends, made.extents, x.shape[2:], strict=True)
         )
-        seen = x[batch, :, top : top + rows.shape[1], left : left + columns.shape[1]].astype(real)
-        result[number] = rows @ seen @ columns.T
+        result[number] = _pooled(x[batch].astype(real), rows, columns, made.largest)
     return result
 
 
-def _weights(
-    start: np.floating, end: np.floating, count: int, extent: int, ratio: int, half_pixel: bool
-) -> tuple[int, Array]:
-    """The first element that is read along a dim, and the weights of it and those behind it, per result."""
-    real = type(start)
-    size = end - start if half_pixel else max(end - start, real(1))
-    step = size / real(count)
-    positions = ratio if ratio > 0 else int(np.ceil(step)) if np.isfinite(step) else 0
-    if positions < 1:
-        return 0, np.zeros((count, 1), real)
-    within = (np.arange(positions, dtype=real) + real(0.5)) * step / real(positions)
-    places = start + np.arange(count, dtype=real)[:, None] * step + within
-    inside = (places >= -1) & (places <= extent)
-    places = np.where(inside, np.clip(places, 0, extent - 1), 0)
-    seen = places[inside].astype(np.int64)
-    first, last = (seen.min(), min(seen.max() + 1, extent - 1)) if seen.size else (0, 0)
-    near = np.clip(1 - np.abs(places[..., None] - np.arange(first, last + 1, dtype=real)), 0, None)
-    return int(first), (near * inside[..., None]).sum(axis=1) / real(positions)
+def check_regions(x: Array, regions: Array, batches: Array) -> None:
+    """Raises LayoutError where the operands of a RoiAlign do not fit each other."""
+    if x.ndim != 4 or regions.shape != (len(batches), 4) or batches.ndim != 1:
+        raise LayoutError(f"regions {regions.shape} of batches {batches.shape} do not fit a tensor {x.shape}")
+
+
+class _Positions:
+    """The positions along a dim of `extent` elements, per result as many as are inside in any of the results."""
+
+    def __init__(self, start: Any, end: Any, results: int, extent: int, made: Regions) -> None:
+        real: Any = start.dtype.type
+        size = end - start if made.half_pixel else max(end - start, real(1))
+        step = size / real(results)
+        whole = min(np.ceil(step), MOST_POSITIONS) if np.isfinite(step) else 0
+        self.count = made.ratio if made.ratio > 0 else max(int(whole), 0)
+        """Of positions per result, those outside of the dim among them."""
+        bases = start + np.arange(results, dtype=real) * step
+
+        def places(base: Any, numbers: Any) -> Any:
+            return base + (numbers + real(0.5)) * step / real(self.count)
+
+        def inside(base: Any) -> range:
+            """Positions never go back, or never forth."""
+            ends = (-1, extent) if step >= 0 else (-extent, 1)
+            sign = real(1 if step >= 0 else -1)
+            of = range(self.count)
+            first = bisect_left(of, True, key=lambda number: sign * places(base, real(number)) >= ends[0])
+            last = bisect_left(of, True, key=lambda number: sign * places(base, real(number)) > ends[1])
+            return range(first, last)
+
+        kept = [inside(base) for base in bases]
+        most = max(map(len, kept), default=0)
+        numbers = np.zeros((results, most), real)
+        self.is_inside = np.zeros((results, most), np.bool_)
+        for row, flags, range_ in zip(numbers, self.is_inside, kept, strict=True):
+            row[: len(range_)], flags[: len(range_)] = range_, True
+        found = np.clip(places(bases[:, None], numbers), 0, extent - 1) if self.count and extent else numbers
+        self.low = np.where(self.is_inside, found, 0).astype(np.int64)
+        self.high = np.minimum(self.low + 1, max(extent - 1, 0))
+        rest: Array = np.where(self.is_inside, found - self.low, 0).astype(real)
+        self.weights: tuple[Array, Array] = (real(1) - rest, rest)
+
+
+def _pooled(x: Array, rows: _Positions, columns: _Positions, largest: bool) -> Array:
+    """The results of a region of x (C, H, W)."""
+    shape = (len(x), len(rows.low), len(columns.low))
+    count = rows.count * columns.count
+    if not rows.low.size or not columns.low.size or not x.size:
+        return np.zeros(shape, x.dtype)
+    is_inside = rows.is_inside[:, :, None, None] & columns.is_inside
+    found: Array | None = None
+    sides = (tuple(zip((p.low, p.high), p.weights, strict=True)) for p in (rows, columns))
+    for (row, down), (column, across) in product(*sides):
+        weighed = x[:, row[:, :, None, None], column] * (down[:, :, None, None] * across)
+        if found is None:
+            found = weighed
+        else:
+            found = np.maximum(found, weighed) if largest else found + weighed
+    assert found is not None
+    if not largest:
+        total: Array = np.where(is_inside, found, 0).sum(axis=(2, 4))
+        return total / x.dtype.type(count)
+    greatest: Array = np.where(is_inside, found, -np.inf).max(axis=(2, 4))
+    is_all = is_inside.sum(axis=(1, 3)) == count  # what is outside is 0
+    return np.where(is_all, greatest, np.maximum(greatest, 0))

@@ -214,11 +214,18 @@ class StagedNodes:
             made = {name for node in nodes for name in node.output if name}
             following = self._following(left, stage.constants, {*stage.inputs, *made})
             wanted = {*self._outputs, *(() if following is None else following.inputs)} & made
-            evaluated = [NodeEvaluation(nodes, self._context.versions, sorted(wanted))]
+            evaluated = [self._evaluation(nodes, sorted(wanted))]
             stage.by_reference = _Part(
                 (), None, None, _taken(evaluated, stage.constants), evaluated, following
             )
         return stage.by_reference
+
+    def _evaluation(
+        self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str] | None = None
+    ) -> NodeEvaluation:
+        from layout_ir.backends.onednn.node_kernels import node_kernels
+
+        return NodeEvaluation(nodes, self._context.versions, outputs, kernels=node_kernels())
 
     def _following(
         self,
@@ -269,7 +276,7 @@ class StagedNodes:
         if rest and not ready and prefix.module is None:
             raise LayoutError(f"nothing gives the inputs of {rest[0].op_type} ({rest[0].output[0]})")
         runnable = None if prefix.module is None else self._context.compile(prefix.module)
-        evaluated = [NodeEvaluation([node], self._context.versions) for node in ready]
+        evaluated = [self._evaluation([node]) for node in ready]
         found = {name for nodes in evaluated for name in nodes.outputs}
         done = {id(node) for node in ready}
         following = self._following(

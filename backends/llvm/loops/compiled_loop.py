@@ -18,7 +18,8 @@ from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.caches import keeps_kernels
 
-_SIGNATURE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+LOOP_SIGNATURE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+"""Of machine code: its arguments, 0, a part and the number of parts."""
 
 
 _SHARED = 64 << 10
@@ -54,7 +55,7 @@ class CompiledLoop:
     def __call__(self, arguments: int) -> None:
         """Runs on the tensors whose addresses the row at address `arguments` has."""
         if self.threads == 1:
-            _SIGNATURE(self.address)(arguments, 0, 0, 1)
+            LOOP_SIGNATURE(self.address)(arguments, 0, 0, 1)
         else:
             thread_pool.ensure(self.threads).parallel(
                 self.address, arguments, 0, self.threads + self._no_wake

@@ -259,6 +259,11 @@ class SymbolicNumPy:
         return _applied(partial(VectorNumPy.clip, low=low, high=high), x)
 
     @staticmethod
+    def fmod(x: Symbolic, y: Symbolic | Number) -> Symbolic:
+        """The remainder of floats."""
+        return _applied(VectorNumPy.fmod, x, y)
+
+    @staticmethod
     def power(x: Symbolic, y: Symbolic | Number) -> Symbolic:
         """`x` to the power of `y`; a whole power of few factors is a product."""
         power = y.number if isinstance(y, Symbolic) else y

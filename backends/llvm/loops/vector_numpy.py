@@ -272,6 +272,11 @@ class VectorNumPy:
         """The square root."""
         return _intrinsic("sqrt", x)
 
+    @staticmethod
+    def fmod(x: Vector, y: Vector | Number) -> Vector:
+        """The remainder of floats, by fmod of the C library, lane by lane."""
+        return x.made(f"frem {x.type} {x.value}, {x.like(y).value}")
+
     @classmethod
     def power(cls, x: Vector, y: Vector | Number) -> Vector:
         """`x` to the power of `y`; of integers with wrap-around, for `y` of 0 or more."""

@@ -7,13 +7,27 @@ the row of all elements; an index outside of its dim must not come out at the pl
 from __future__ import annotations
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType, i64
 from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.rewrites.inserted_ops import InsertedOps
 from layout_ir.dialects import nn
+from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.errors import LayoutError
 
 _FAR = -(1 << 56)
 """What is outside of all rows, whatever places of other dims are added: tensors have fewer elements, and 64 dims."""
+
+
+def indices_of(ops: InsertedOps, value: SSAValue) -> SSAValue:
+    """Integers of 32 or 64 bits as indices (i64). Raises LayoutError for other elements."""
+    dtype = dtype_of(value.type)
+    if dtype == "i64":
+        return value
+    if dtype != "i32":
+        raise LayoutError(f"indices of {dtype}")
+    return ops.apply(nn.CastOp, value, result_type=TensorType(i64, shape_of(value)))
 
 
 def place(ops: InsertedOps, index: SSAValue, extent: int, stride: int) -> SSAValue:

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from layout_ir.backends.onednn.rewrites.computed_index import place
+from layout_ir.backends.onednn.rewrites.computed_index import indices_of, place
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
@@ -22,9 +22,9 @@ from layout_ir.dialects.nn.windows import window_shape
 
 def gathered_elements(node: OpaqueNode) -> SSAValue:
     """The element at each index along an axis, at the same place of all other dims."""
-    data, indices = node.input(0), node.input(1)
+    data, indices = node.input(0), indices_of(node, node.input(1))
     shape, places = shape_of(data), shape_of(indices)
-    if dtype_of(indices.type) != "i64" or len(shape) != len(places) or not shape or not prod(shape):
+    if len(shape) != len(places) or not shape or not prod(shape):
         raise Unsupported
     axis = int(node.attribute("axis", 0)) % len(shape)
     if any(places[dim] > shape[dim] for dim in range(len(shape)) if dim != axis):

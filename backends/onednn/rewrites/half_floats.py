@@ -3,8 +3,8 @@
 Of a type that it does not compute in at all, that are all values; else the ops that have no kernel for it.
 
 Arguments and results keep their type, constants are converted once, and what lies in between is f32, rounded only where
-it leaves: more exact than the program says, and like what ONNX Runtime does on CPUs. What only the reference runs
-(opaque nodes, registered ops) gets and gives the type that it was written for.
+it leaves, and between two conversions: more exact than the program says, and like what ONNX Runtime does on CPUs. What
+only the reference runs (opaque nodes, registered ops) gets and gives the type that it was written for.
 """
 
 from __future__ import annotations
@@ -100,20 +100,30 @@ class _Widening:
         return dtype if dtype in self._types else None
 
     def _retype(self, op: Operation) -> None:
-        """Lets an op compute in f32; a cast that then changes nothing is a reorder."""
+        """Lets an op compute in f32. A conversion rounds for all that is no computation: two say nothing else."""
         result = op.results[0]
         dtype = self._half(result)
         if dtype is None:
             return
+        if isinstance(op, nn.CastOp | ReorderOp) and dtype_of(op.operands[0].type) == "f32":
+            computing = [use for use in self._wide_uses(result) if _computes(use.operation)]
+            if computing:
+                made = ReorderOp.create(
+                    operands=op.operands,
+                    result_types=[_wide(result)],
+                    properties=op.properties if isinstance(op, ReorderOp) else {},
+                )
+                made.location = op.location
+                Builder(InsertPoint.before(op)).insert(made)
+                self._was[made.result] = dtype
+                for use in computing:
+                    use.operation.operands[use.index] = made.result
+            self._widen_uses(result, Builder(InsertPoint.after(op)))
+            if not list(result.uses):
+                Rewriter.erase_op(op)
+            return
         result = Rewriter.replace_value_with_new_type(result, _wide(result))
         self._was[result] = dtype
-        if isinstance(op, nn.CastOp) and dtype_of(op.operands[0].type) == "f32":
-            made = ReorderOp.create(operands=[op.operands[0]], result_types=[result.type])
-            made.location = op.location
-            Builder(InsertPoint.before(op)).insert(made)
-            self._was[made.result] = dtype
-            result.replace_all_uses_with(made.result)
-            Rewriter.erase_op(op)
 
     def _constant(self, op: nn.ConstantOp) -> None:
         dtype = self._half(op.result)
@@ -159,6 +169,10 @@ class _Widening:
             type = tensor_type(value)
             half = TensorType(attribute_of(dtype), type.get_shape(), type.encoding)
             op.operands[number] = build.insert(ReorderOp.create(operands=[value], result_types=[half])).result
+
+
+def _computes(op: Operation) -> bool:
+    return isinstance(op, nn.NNOp) and not isinstance(op, nn.CastOp)
 
 
 def _wide(value: SSAValue) -> TensorType[Attribute]:

@@ -8,17 +8,18 @@
     FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
     Einsum                                 transpositions, sums and products (`einsum_decomposition`)
     Mod of integers by constants           what a division leaves
-    ScatterND, ScatterElements             at constant places slices of the data beside the updates, else updates of
+    ScatterND, ScatterElements, MaxUnpool  at constant places slices of the data beside the updates, else updates of
                                            rows, for which there is a loop (`scatter_decomposition`)
     GatherElements, GatherND, Col2Im       gathers and transpositions (`gather_decomposition`)
     OneHot, Hardmax, ReverseSequence, ...  comparisons of indices (`mask_decomposition`)
     LpNormalization, LpPool, ...           powers, sums and roots (`norm_decomposition`)
     GridSample                             gathers and a weighed sum (`grid_decomposition`)
     DeformConv                             the same, and a product (`deformed_convolution`)
+    RoiAlign                               the same on channels last, for which there is a loop (`region_decomposition`)
     DFT, STFT                              products and convolutions (`fourier_decomposition`)
     MatMulNBits, EmbedLayerNormalization   what ONNX Runtime's tools write (`runtime_decomposition`)
     LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
-    Resize by cubic interpolation          products with constant matrices (`resize_decomposition`)
+    Resize that is cubic or antialiased    products with constant matrices (`resize_decomposition`)
     all that is defined by a function      what the function computes (`function_bodies`)
 
 The ops say what the nodes compute; that integers are multiplied in the end is up to `integer_primitives`. A node that
@@ -62,9 +63,10 @@ from layout_ir.backends.onednn.rewrites.norm_decomposition import (
 )
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
+from layout_ir.backends.onednn.rewrites.region_decomposition import pooled_regions
 from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
 from layout_ir.backends.onednn.rewrites.runtime_decomposition import embedded, product_with_bits
-from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered, scattered_elements
+from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered, scattered_elements, unpooled
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, attribute_of, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
@@ -458,6 +460,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "Scatter": scattered_elements,
     "ScatterElements": scattered_elements,
     "ScatterND": scattered,
+    "MaxUnpool": unpooled,
     "GatherElements": gathered_elements,
     "GatherND": gathered_slices,
     "GridSample": sampled,
@@ -473,6 +476,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "STFT": frames_transformed,
     "Col2Im": pictures_of_patches,
     "DeformConv": deformed_convolution,
+    "RoiAlign": pooled_regions,
     "LSTM": split_recurrent,
     "GRU": split_recurrent,
     "RNN": split_recurrent,

@@ -1,8 +1,8 @@
 """Resizing by which the library has no primitive, as products with constant matrices, one per dim that changes.
 
 The library resamples linearly, with the positions of `half_pixel`, and loops choose nearest elements: cubic
-interpolation, and linear interpolation between corners (`align_corners`), are left. Where no dim changes, each
-mode reads all elements at their own places.
+interpolation, antialiasing, and linear interpolation between corners (`align_corners`), are left. Where no dim changes,
+each mode reads all elements at their own places.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of, is_any
 from layout_ir.dialects.nn.source_positions import linear_matrix, resize_scales
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
-from layout_ir.frontends.onnx.cubic_resize import cubic_resize
+from layout_ir.frontends.onnx.matrix_resize import matrix_resize
 
 
 def resized(node: OpaqueNode) -> SSAValue:
-    """The result of a Resize node of mode cubic on f32."""
+    """The result of a Resize node on f32, of mode cubic or with antialiasing."""
     value = node.input(0)
-    if node.attribute("mode", "nearest") != "cubic" or dtype_of(value.type) != "f32":
+    if dtype_of(value.type) != "f32":
         raise Unsupported
-    found = cubic_resize(shape_of(value), node.constant_input(2), node.constant_input(3), node.attribute)
+    found = matrix_resize(shape_of(value), node.constant_input(2), node.constant_input(3), node.attribute)
     result = shape_of(node.op.results[0])
     if found is None or found.result != result:
         raise Unsupported

@@ -1,9 +1,9 @@
-"""ScatterND and ScatterElements: what assignments to slices, and sums by index, become when a network is exported.
+"""Scatters and MaxUnpool: what assignments to slices, and sums by index, become when a network is exported.
 
 Updates of a box are put between slices of the data, dim by dim: concatenations, which the executor writes in place.
 Updates of other constant places are rows behind those of the data, of which one gather takes the newest for each place.
 All others, at places that are computed or with a reduction, are a ScatterND of rows at vectors of one index, for which
-there is a loop.
+there is a loop. So are the elements that MaxUnpool puts back among zeros, as rows of one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from layout_ir.backends.onednn.rewrites.computed_index import place
+from layout_ir.backends.onednn.rewrites.computed_index import indices_of, place
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
@@ -55,20 +55,19 @@ def scattered(node: OpaqueNode) -> SSAValue:
 
 def scattered_elements(node: OpaqueNode) -> SSAValue:
     """The data of a ScatterElements node with its updates in their places."""
-    data, indices, updates = node.input(0), node.input(1), node.input(2)
+    data, indices, updates = node.input(0), indices_of(node, node.input(1)), node.input(2)
     shape, places = shape_of(data), shape_of(indices)
-    if (
-        dtype_of(indices.type) != "i64"
-        or len(shape) != len(places)
-        or not shape
-        or shape_of(updates) != places
-    ):
+    if len(shape) != len(places) or not shape or shape_of(updates) != places:
         raise Unsupported
     axis = int(node.attribute("axis", 0))
-    if not -len(shape) <= axis < len(shape) or not prod(shape) or not prod(places):
+    if not -len(shape) <= axis < len(shape):
         raise Unsupported
     axis %= len(shape)
     if any(places[dim] > shape[dim] for dim in range(len(shape)) if dim != axis):
+        raise Unsupported
+    if not prod(places):
+        return node.insert(ReshapeOp(data, shape))
+    if not prod(shape):
         raise Unsupported
     others = tuple(1 if dim == axis else extent for dim, extent in enumerate(places))
     before = np.ravel_multi_index(tuple(np.indices(others)), shape)
@@ -77,13 +76,37 @@ def scattered_elements(node: OpaqueNode) -> SSAValue:
     return _updated_rows(node, data, prod(shape), count, updates)
 
 
+def unpooled(node: OpaqueNode) -> SSAValue:
+    """Zeros with the elements of a MaxUnpool node where their indices, which count all elements, say."""
+    x, indices = node.input(0), node.input(1)
+    shape, window = shape_of(x), tuple(node.attribute("kernel_shape", ()))
+    ones, none = (1,) * len(window), (0,) * (2 * len(window))
+    strides, pads = tuple(node.attribute("strides", ones)), tuple(node.attribute("pads", none))
+    result = shape_of(node.op.results[0])
+    if dtype_of(indices.type) != "i64" or shape_of(indices) != shape or len(shape) != len(window) + 2:
+        raise Unsupported
+    extents = [
+        (shape[2 + dim] - 1) * strides[dim] - pads[dim] - pads[len(window) + dim] + window[dim]
+        for dim in range(len(window))
+    ]
+    # Where another size is asked for, implementations do not agree whose elements the indices count.
+    if result != (*shape[:2], *extents) or not prod(shape):
+        raise Unsupported
+    zeros = node.constant(np.zeros(result), dtype_of(x.type))
+    return _updated_rows(node, zeros, prod(result), indices, x)
+
+
 def _updated_slices(node: OpaqueNode, data: SSAValue, indices: SSAValue, updates: SSAValue) -> SSAValue:
     """The data with slices updated at computed vectors of indices."""
     shape, places = shape_of(data), shape_of(indices)
-    if dtype_of(indices.type) != "i64" or not places or not prod(shape) or not prod(places):
+    if dtype_of(indices.type) != "i64" or not places:
         raise Unsupported
     *lead, length = places
     if not 1 <= length <= len(shape) or shape_of(updates) != (*lead, *shape[length:]):
+        raise Unsupported
+    if not prod(lead):
+        return node.insert(ReshapeOp(data, shape))
+    if not prod(shape):
         raise Unsupported
     count: SSAValue | None = None if length > 1 else indices
     for number in range(length if length > 1 else 0):

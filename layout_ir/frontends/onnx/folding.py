@@ -21,9 +21,9 @@ from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx import index_folding, quantization_folding
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.cubic_resize import fold_resize
 from layout_ir.frontends.onnx.evaluation import evaluate
 from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.matrix_resize import fold_resize
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.signature import check_signature
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type

@@ -40,14 +40,14 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         model.CopyFrom(given)
         for node in filter(_lacks_default, _nodes(model.graph)):
             node.CopyFrom(with_defaults(node))
-    own = _names_twice(model.graph) if nested else set[str]()
-    if own:
+    before: dict[str, str] = {}
+    if nested and (own := _names_twice(model.graph)):
         given, model = model, type(model)()
         model.CopyFrom(given)
         before = _distinguish(model.graph, own)
     try:
         found = onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
-        if own:
+        if before:
             _rename(found.graph, before)
         return found
     except onnx.checker.ValidationError as error:

@@ -78,7 +78,29 @@ def test_bits_as_elements_of_another_type():
     np.testing.assert_array_equal(found, x.view(np.uint32))
 
 
-def test_negative_remainders_of_floats_run_by_the_reference():
-    x = numbers((4, 5))
-    executable = li.compile(node_model("Mod", {"x": x, "y": x}, fmod=1))
-    assert executable.fallbacks == {"Mod": 1}
+def check_remainders(x: Any, y: Any) -> None:
+    """Compares remainders with those of NumPy, which are those of C, bit by bit where they are numbers."""
+    found = result("Mod", {"x": x, "y": y}, 13, fmod=1)
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x, y)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found)[found == 0], np.signbit(expected)[expected == 0])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["f4", "f2", "f8"])
+def test_remainders_of_all_kinds_of_floats(dtype: str):
+    rng, kind = np.random.default_rng(0), np.dtype(dtype)
+    x, y = (np.frombuffer(rng.bytes(5000 * kind.itemsize), kind) for _ in range(2))
+    check_remainders(x, y)
+    ends = np.array(
+        [0, -0.0, 1, -1, 1.5, np.finfo(kind).max, np.finfo(kind).smallest_subnormal, np.inf, np.nan], kind
+    )
+    check_remainders(*(side.reshape(-1) for side in np.meshgrid(ends, ends)))
+    multiples = (y[:500] * rng.integers(-99, 99, 500)).astype(kind)
+    check_remainders(np.nextafter(multiples, kind.type(0)), y[:500])
+
+
+def test_negative_floats_have_no_remainder_of_the_divisors_sign():
+    made = node_model("Mod", {"x": numbers((3,)), "y": numbers((3,))}, opset=13, fmod=0)
+    assert li.compile(made).fallbacks == {"Mod": 1}

@@ -121,3 +121,22 @@ def test_negative_what_is_no_network_is_refused(body: str, message: str):
     module = parse(f"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{\n  {body}\n}}")
     with pytest.raises(LayoutError, match=message):
         li.compile(module)
+
+
+def test_ops_without_elements_are_no_steps():
+    program = """func.func @main(%x: tensor<0x4xf64>, %i: tensor<3xi64>, %y: tensor<2x4xf64>)
+        -> (tensor<0x3xf64>, tensor<2x4xf64>, tensor<0x4xi64>) {
+      %a = nn.gather %x, %i axis = 1 : (tensor<0x4xf64>, tensor<3xi64>) -> tensor<0x3xf64>
+      %b = nn.concat %x, %y axis = 0 : (tensor<0x4xf64>, tensor<2x4xf64>) -> tensor<2x4xf64>
+      %e = nn.exp %x : tensor<0x4xf64>
+      %k = nn.constant dense<0> : tensor<1xi64>
+      %v, %c = nn.opaque "TopK" opset 11 (%e, %k) {axis = 0 : i64}
+        : (tensor<0x4xf64>, tensor<1xi64>) -> (tensor<0x4xf64>, tensor<0x4xi64>)
+      func.return %a, %b, %c : tensor<0x3xf64>, tensor<2x4xf64>, tensor<0x4xi64>
+    }"""
+    executable = li.compile(li.parse(program))
+    assert [step.text.ops for step in executable.plan.steps] == [("nn.concat",)]
+    y = np.ones((2, 4))
+    found = executable([np.zeros((0, 4)), np.zeros(3, np.int64), y])
+    assert [array.shape for array in found] == [(0, 3), (2, 4), (0, 4)]
+    np.testing.assert_array_equal(found[1], y)

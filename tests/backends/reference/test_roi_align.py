@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.backends.reference.roi_align import averaged_regions
+from layout_ir.backends.reference.roi_align import pooled_regions
+from layout_ir.dialects.nn.regions import Regions
 
 onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
@@ -51,12 +52,28 @@ def test_a_region_that_is_the_tensor():
     """Of four results per dim from four elements, each at its middle, are the elements."""
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     whole = np.array([[0, 0, 4, 4]], np.float32)
-    found = averaged_regions(x, whole, np.array([0]), (4, 4), ratio=1, scale=1.0, half_pixel=True)
+    found = pooled_regions(x, whole, np.array([0]), Regions((4, 4), 1, 1.0, half_pixel=True, largest=False))
     np.testing.assert_array_equal(found, x)
 
 
 def test_negative_a_region_of_no_number_reads_nothing():
     region = np.full((1, 4), np.nan, np.float32)
     for ratio in (0, 2):
-        found = averaged_regions(X, region, np.array([1]), (2, 2), ratio=ratio, scale=1.0, half_pixel=True)
+        found = pooled_regions(
+            X, region, np.array([1]), Regions((2, 2), ratio, 1.0, half_pixel=True, largest=False)
+        )
         np.testing.assert_array_equal(found, np.zeros((1, 3, 2, 2)))
+
+
+def test_regions_of_channels_last():
+    from layout_ir.backends.reference.node_evaluation import NodeEvaluation
+
+    values = {"x": X, "r": REGIONS, "b": BATCHES}
+    options = {"output_height": 2, "output_width": 3, "spatial_scale": 0.11}
+    (expected,) = NodeEvaluation([onnx.helper.make_node("RoiAlign", [*values], ["y"], **options)], {"": 16})(
+        values
+    )
+    node = onnx.helper.make_node("RoiAlign", [*values], ["y"], domain="layout_ir", **options)
+    values["x"] = np.moveaxis(X, 1, -1)
+    (found,) = NodeEvaluation([node], {"": 16, "layout_ir": 1})(values)
+    np.testing.assert_array_equal(found, expected)

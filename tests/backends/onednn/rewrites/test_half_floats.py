@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
 
 import layout_ir as li
 from layout_ir.backends.onednn.library import Library, library
@@ -15,7 +16,8 @@ from layout_ir.backends.onednn.post_op_fusion import Group, single_op_group
 from layout_ir.backends.onednn.rewrites import half_floats
 from layout_ir.backends.onednn.rewrites.half_floats import widen_half_floats, widen_ops_without_kernels
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import ReorderOp, dtype_of
+from layout_ir.dialects.layout import PermuteOp, ReorderOp, attribute_of, dtype_of
+from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import narrow, widen
 from tests.backends.onednn.small_programs import Program, needs_library, numbers
 
@@ -59,6 +61,31 @@ def test_a_cast_that_changes_nothing_any_more_is_a_reorder():
     module.verify()
     assert not any(dtype_of(op.results[0].type) == "f16" for op in module.walk() if op.results)
     assert all(op.is_unquantized for op in module.walk() if isinstance(op, ReorderOp))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("by", ["cast", "reorder"])
+@pytest.mark.parametrize("through", [False, True])
+def test_negative_between_two_conversions_numbers_are_rounded(dtype: str, by: str, through: bool):
+    program, x = Program((6, 5)), numbers((6, 5))
+
+    def converted(value: SSAValue, to: str) -> SSAValue:
+        if by == "reorder":
+            return program.converted(value, to)
+        type = TensorType(attribute_of(to), shape_of(value))
+        return program.insert(nn.CastOp(value, result_type=type))
+
+    half = converted(program.argument(0), dtype)
+    moved = program.insert(PermuteOp(half, (1, 0))) if through else half
+    negative = program.insert(nn.NegOp(half))
+    module = program.module(converted(moved, "f32"), converted(negative, "f32"))
+    widen_half_floats(program.function, Poor())
+    module.verify()
+    rounded = widen(narrow(x, dtype), dtype)
+    found, computed = li.run(module, [x])
+    np.testing.assert_array_equal(found, rounded.T if through else rounded)
+    np.testing.assert_array_equal(computed, -x)
+    assert (rounded != x).any()
 
 
 def test_negative_a_program_on_f32_stays_as_it_is():

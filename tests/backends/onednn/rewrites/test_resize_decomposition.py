@@ -1,4 +1,4 @@
-"""Cubic and linear resizing, beside ONNX Runtime."""
+"""Cubic, linear and antialiased resizing, beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
+from tests.backends.onednn.node_models import compare_node
 from tests.backends.onednn.quantized_models import compare, model, node
 from tests.backends.onednn.rewrites.test_node_decomposition import opaque_nodes
 from tests.backends.onednn.small_programs import needs_library, numbers
@@ -39,6 +40,25 @@ def test_a_picture(coordinates: str, exclude: int, extents: dict[str, Any]):
     made, inputs = resized((1, 3, 13, 11), extents, cubic_coeff_a=-0.5, **attributes)
     assert not opaque_nodes(made)
     compare(made, inputs)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners"])
+@pytest.mark.parametrize("exclude", [0, 1])
+@pytest.mark.parametrize(
+    "extents",
+    [
+        {"sizes": np.array([1, 3, 26, 4])},
+        {"sizes": np.array([1, 3, 1, 5])},
+        {"scales": np.array([1, 1, 0.7, 0.3], np.float32)},
+    ],
+)
+def test_an_antialiased_picture(coordinates: str, exclude: int, mode: str, extents: dict[str, Any]):
+    inputs = {"x": numbers((1, 3, 13, 11)), "roi": None, "scales": None, "sizes": None} | extents
+    compare_node(
+        "Resize", inputs, constants=[*extents], opset=18, mode=mode, antialias=1,
+        coordinate_transformation_mode=coordinates, exclude_outside=exclude,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("coordinates", ["align_corners", "asymmetric"])

@@ -1,4 +1,4 @@
-"""ScatterND and ScatterElements, beside ONNX Runtime."""
+"""ScatterND, ScatterElements and MaxUnpool, beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
+from tests.backends.onednn.node_models import compare_node, node_model
 from tests.backends.onednn.quantized_models import compare, model, node
 from tests.backends.onednn.rewrites.test_node_decomposition import opaque_nodes
 from tests.backends.onednn.small_programs import needs_library, numbers
@@ -99,6 +100,50 @@ def test_elements_at_computed_places(
     attributes = {"axis": axis} | ({} if reduction == "none" else {"reduction": reduction})
     nodes = [node("ScatterElements", ("x", "i", "u"), "z", **attributes), node("Neg", ("z",), "y")]
     compare(model(nodes, inputs, {}, "y"), inputs)
+
+
+@pytest.mark.parametrize(("op", "places"), [("ScatterND", (0, 2)), ("ScatterElements", (0, 7))])
+def test_no_updates_at_computed_places(op: str, places: tuple[int, ...]):
+    updates = (0,) if op == "ScatterND" else places
+    inputs = {"x": numbers((5, 7)), "i": np.zeros(places, np.int64), "u": numbers(updates, 1)}
+    compare(model([node(op, ("x", "i", "u"), "z"), node("Neg", ("z",), "y")], inputs, {}, "y"), inputs)
+
+
+def test_elements_at_places_of_32_bits():
+    indices = np.array([[4, -1, 0], [1, 2, -3]], np.int32)
+    inputs = {"x": numbers((2, 5)), "i": indices, "u": numbers((2, 3), 1)}
+    made = model([node("ScatterElements", ("x", "i", "u"), "y", axis=1)], inputs, {}, "y")
+    compare(made, inputs)
+    compare(model([node("GatherElements", ("x", "i"), "y", axis=1)], inputs, {}, "y"), inputs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "strides", "pads"),
+    [
+        ((2, 3, 8, 6), (2, 2), (2, 2), (0, 0, 0, 0)),
+        ((1, 2, 9), (3,), (2,), (1, 1)),
+        ((1, 2, 4, 4), (2, 2), None, None),
+    ],
+)
+def test_elements_of_a_pool_are_put_back(
+    shape: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    pads: tuple[int, ...] | None,
+):
+    runtime = pytest.importorskip("onnxruntime")
+    options: dict[str, Any] = {name: value for name, value in (("strides", strides), ("pads", pads)) if value}
+    inputs: dict[str, Any] = {"x": numbers(shape)}
+    pool = node_model("MaxPool", inputs, outputs=2, opset=12, kernel_shape=kernel, **options)
+    session = runtime.InferenceSession(pool.SerializeToString())
+    values, indices = session.run(None, inputs)
+    inputs = {"v": values, "i": indices}
+    [found] = compare_node("MaxUnpool", inputs, opset=11, kernel_shape=kernel, **options)
+    assert found.shape == shape
+    executable = li.compile(node_model("MaxUnpool", inputs, opset=11, kernel_shape=kernel, **options))
+    indices[0, -1, -1] = found.size
+    with pytest.raises(li.LayoutError, match="index"):
+        executable(inputs)
 
 
 @pytest.mark.parametrize("used_later", [False, True])

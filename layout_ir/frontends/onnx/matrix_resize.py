@@ -1,4 +1,4 @@
-"""Resize nodes of mode cubic: a product with a matrix per dim, and the result where all is constant."""
+"""Resize nodes of mode cubic or with antialiasing: a product with a matrix per dim, and the result of constants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.dialects.nn.cubic_interpolation import cubic_matrix
+from layout_ir.dialects.nn.interpolation import Kernel, cubic_kernel, interpolation_matrix, linear_kernel
 from layout_ir.dialects.nn.shape import COORDINATES
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.node import Node
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CubicResize:
-    """How a Resize node of mode cubic changes a tensor of `shape`: by dim the new extent, and the scale."""
+class MatrixResize:
+    """How such a node changes a tensor of `shape`: by dim the new extent, and the scale."""
 
     shape: tuple[int, ...]
     changes: dict[int, tuple[int, float]]
     coordinates: str
-    coefficient: float
+    kernel: Kernel
     excludes_outside: bool
+    antialias: bool
 
     @property
     def result(self) -> tuple[int, ...]:
@@ -36,28 +37,35 @@ class CubicResize:
     def matrix(self, dim: int) -> NDArray[Any]:
         """The matrix (new extent, extent), in double precision, that resizes a dim."""
         size, scale = self.changes[dim]
-        return cubic_matrix(
-            size, self.shape[dim], scale, self.coordinates, self.coefficient, self.excludes_outside
+        return interpolation_matrix(
+            size,
+            self.shape[dim],
+            scale,
+            self.coordinates,
+            self.kernel,
+            exclude_outside=self.excludes_outside,
+            antialias=self.antialias,
         )
 
 
-def cubic_resize(
+def matrix_resize(
     shape: Sequence[int],
     scales: NDArray[Any] | None,
     sizes: NDArray[Any] | None,
     attribute: Callable[[str, Any], Any],
-) -> CubicResize | None:
-    """What a node of mode cubic does with a tensor of `shape`; `attribute` gives an attribute of it, or a default.
+) -> MatrixResize | None:
+    """What a Resize node does with a tensor of `shape`; `attribute` gives an attribute of it, or a default.
 
-    None where it is used in a way that is not supported here: antialiasing, a region of interest, an aspect ratio that
-    is kept, an extent of 0, scales that are no positive numbers.
+    None for one of mode nearest, or linear without antialiasing, and where it is used in a way that is not supported
+    here: a region of interest, an aspect ratio that is kept, an extent of 0, scales that are no positive numbers.
     """
+    mode, antialias = attribute("mode", "nearest"), bool(attribute("antialias", 0))
     axes = attribute("axes", tuple(range(len(shape))))
     coordinates = attribute("coordinate_transformation_mode", "half_pixel")
     by_scales = scales is not None and bool(scales.size)
     given = scales if by_scales else sizes
     if (
-        attribute("antialias", 0)
+        not (mode == "cubic" or (mode == "linear" and antialias))
         or attribute("keep_aspect_ratio_policy", "stretch") != "stretch"
         or coordinates not in COORDINATES
         or not shape
@@ -78,16 +86,17 @@ def cubic_resize(
             return None
         if size != extent or scale != 1:
             changes[dim] = size, scale
-    a, outside = attribute("cubic_coeff_a", -0.75), bool(attribute("exclude_outside", 0))
-    return CubicResize(tuple(shape), changes, coordinates, a, outside)
+    kernel = cubic_kernel(attribute("cubic_coeff_a", -0.75)) if mode == "cubic" else linear_kernel()
+    outside = bool(attribute("exclude_outside", 0))
+    return MatrixResize(tuple(shape), changes, coordinates, kernel, outside, antialias)
 
 
 def fold_resize(node: Node) -> NDArray[Any] | None:
-    """The result of a Resize node of mode cubic with constant inputs; None where it is another or costs too much."""
+    """The result of such a node with constant inputs; None where it is another or costs too much."""
     x, _, scales, sizes = (*node.constant_inputs(), None, None, None)[:4]
-    if x is None or node.get("mode", "nearest") != "cubic" or x.dtype.kind != "f":
+    if x is None or x.dtype.kind != "f":
         return None
-    found = cubic_resize(x.shape, scales, sizes, lambda name, default: node.get(name, default))
+    found = matrix_resize(x.shape, scales, sizes, lambda name, default: node.get(name, default))
     if found is None:
         return None
     result = x.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Cubic resizing of constants at import."""
+"""Cubic and antialiased resizing of constants at import."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ X = np.random.default_rng(0).uniform(-1, 1, (1, 2, 7, 5)).astype(np.float32)
     [
         ("x - - e", ints(1, 2, 3, 9), {}),
         ("x - e", np.array([1, 1, 1.7, 0.6], np.float32), {"cubic_coeff_a": -0.5, "exclude_outside": 1}),
+        ("x - - e", ints(1, 2, 3, 9), {"antialias": 1}),
+        ("x - - e", ints(1, 2, 3, 2), {"antialias": 1, "mode": "linear"}),
         ("x - - e", ints(3, 9), {"axes": [2, 3], "coordinate_transformation_mode": "align_corners"}),
     ],
 )
 def test_a_table_of_positions_is_resized_as_by_onnx_runtime(
     inputs: str, extents: Any, attributes: dict[str, Any]
 ):
-    assert compare([node("Resize", inputs, mode="cubic", **attributes)], {"x": X, "e": extents}, 18)
+    assert compare([node("Resize", inputs, **{"mode": "cubic"} | attributes)], {"x": X, "e": extents}, 18)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,7 @@ def test_a_table_of_positions_is_resized_as_by_onnx_runtime(
         ("x - e", np.array([1, 1, np.nan, 1], np.float32), {}),
         ("x - e", np.array([1, 1, -2, 1], np.float32), {}),
         ("x - - e", ints(1, 2, 1 << 40, 1), {}),
-        ("x - - e", ints(1, 2, 3, 9), {"antialias": 1}),
+        ("x - - e", ints(1, 2, 3, 9), {"antialias": 1, "keep_aspect_ratio_policy": "not_larger"}),
         ("x - - e", ints(1, 2, 3), {}),
     ],
 )

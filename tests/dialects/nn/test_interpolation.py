@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layout_ir.dialects.nn.cubic_interpolation import cubic_matrix
+from layout_ir.dialects.nn.interpolation import cubic_kernel, interpolation_matrix
 
 onnx: Any = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
@@ -27,7 +27,9 @@ def theirs(x: Any, size: int, coordinates: str, a: float, exclude: bool) -> Any:
 @pytest.mark.parametrize(("a", "exclude"), [(-0.75, False), (-0.5, True)])
 def test_a_dim_is_resized(coordinates: str, extent: int, size: int, a: float, exclude: bool):
     x = np.random.default_rng(0).uniform(-1, 1, extent)
-    matrix = cubic_matrix(size, extent, size / extent, coordinates, a, exclude)
+    matrix = interpolation_matrix(
+        size, extent, size / extent, coordinates, cubic_kernel(a), exclude_outside=exclude
+    )
     assert matrix.shape == (size, extent)
     # A result of one element stands for the first there, says the standard; the package takes another position.
     known = "asymmetric" if coordinates == "pytorch_half_pixel" and size == 1 else coordinates
@@ -37,12 +39,12 @@ def test_a_dim_is_resized(coordinates: str, extent: int, size: int, a: float, ex
 
 def test_each_result_is_an_average():
     for exclude in (False, True):
-        matrix = cubic_matrix(17, 5, 3.4, "half_pixel", -0.75, exclude)
+        matrix = interpolation_matrix(17, 5, 3.4, "half_pixel", cubic_kernel(-0.75), exclude_outside=exclude)
         np.testing.assert_allclose(matrix.sum(axis=1), 1)
 
 
 def test_negative_rows_reach_no_further_than_two_neighbours():
-    matrix = cubic_matrix(20, 10, 2.0, "half_pixel", -0.75, False)
+    matrix = interpolation_matrix(20, 10, 2.0, "half_pixel", cubic_kernel(-0.75))
     for row, position in zip(matrix, (np.arange(20) + 0.5) / 2 - 0.5, strict=True):
         far = np.abs(np.arange(10) - position) > 2
         assert not np.any(row[far])
