@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from importlib import import_module
 from pathlib import Path
 
@@ -74,6 +75,8 @@ def test_the_page_runs_from_top_to_bottom(name: str, tmp_path: Path):
     if not blocks:
         return
     pytest.importorskip("llvmlite")
+    if '"gcc"' in TEXTS[name] and shutil.which("gcc") is None:
+        pytest.skip("needs gcc")
     if "model.onnx" in TEXTS[name]:
         model_file(tmp_path / "model.onnx")
     page = PageReader(name, tmp_path)

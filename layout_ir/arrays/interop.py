@@ -137,9 +137,14 @@ class ArrayInterop(ABC):
         return array.astype(dtype)
 
     def __buffer__(self, flags: int) -> memoryview:
-        """The buffer protocol (Python 3.12 calls this): the strided tensor, or else the physical row."""
-        view = self.strided()
-        exporter: Any = self.data if view is None else view
+        """The buffer protocol (Python 3.12 calls this): the strided tensor.
+
+        Raises BufferError where it is not one: NumPy asks here first, and would take the physical row for the tensor.
+        """
+        try:
+            exporter: Any = self._shared("the buffer protocol")
+        except AttributeError as error:
+            raise BufferError(f"{error}, or `data` for the physical row") from None
         return memoryview(exporter)
 
     def __dlpack__(self, **options: Any) -> Any:

@@ -65,7 +65,12 @@ def test_buffer_protocol():
     memory = Memory.from_numpy(_values((3, 4)).T)
     view = memoryview(memory) if sys.version_info >= (3, 12) else memory.__buffer__(0)
     assert (view.shape, view.strides, view.format) == ((4, 3), (4, 16), "f")
-    assert Memory(BLOCKED).__buffer__(0).nbytes == 3840
+
+
+def test_negative_blocks_are_no_buffer():
+    """Else NumPy, which asks for one before all else, would take the physical row for the tensor."""
+    with pytest.raises(BufferError, match="the buffer protocol needs one stride per dim"):
+        Memory(BLOCKED).__buffer__(0)
 
 
 # --- DLPack and torch ---

@@ -28,6 +28,7 @@ def test_negative_a_program_that_computes_something_else_does_not_agree(tmp_path
 
 
 def test_copies_are_counted_however_they_are_written():
+    tool("mlir-opt")
     plain = li.parse(PROGRAMS["product with a transposed matrix"])
     assert moves(plain) == Moves(1, 2 * 64 * 256 * 4)
     generic = upstream(PROGRAMS["product with a transposed matrix"], "-linalg-generalize-named-ops")

@@ -172,7 +172,7 @@ def test_a_called_tool_that_takes_too_long_is_stopped(tmp_path: Path):
         "config.name, config.suffixes = 'toys', ['.test']\n"
         "config.test_format = InProcessShTest({'toy': 'toy_tools:main'})\n"
         # What --timeout sets, which asks for psutil: ending started programs needs that, this does not.
-        "type(lit_config).maxIndividualTestTime = 2\n"
+        "lit_config._maxIndividualTestTime = 2\n"
         f"config.test_exec_root = {str(tmp_path / 'out')!r}\n"
     )
     verdicts, printed = run_lit(suite, path=tmp_path)

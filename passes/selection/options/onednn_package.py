@@ -16,6 +16,8 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from layout_ir.forking import loading
+
 PACKAGES = ("onednn-cpu-gomp", "onednn")
 """The packages, the one that is taken first where both are installed in front."""
 
@@ -33,7 +35,8 @@ def locate(package: str) -> Path | None:
         distribution = metadata.distribution(package)
     except metadata.PackageNotFoundError:
         return None
-    names = {Path(str(file)).name for file in distribution.files or ()}
+    with loading:  # the list of files takes modules of Python's own
+        names = {Path(str(file)).name for file in distribution.files or ()}
     versioned = sorted(name for name in names if re.fullmatch(r"libdnnl\.so\.\d+\.\d+", name))
     # Data files lie in the environment, which is some folders above the packages.
     packages = Path(str(distribution.locate_file(""))).resolve()
