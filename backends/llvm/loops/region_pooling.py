@@ -121,7 +121,7 @@ class _Emitter:
         low, high = partition(b, parallel=True)(count)
         with b.loop(low, high) as region:
             batch = b.load("i64", tensors[2], b.mul(region, 8))
-            is_there = b.put(f"icmp ult i64 {batch}, {self.shape[0]}")
+            is_there = b.compare("ult", batch, self.shape[0])
             with b.either(is_there) as otherwise:
                 self._region(b, region, batch, tensors, slots)
                 otherwise()
@@ -151,6 +151,9 @@ class _Emitter:
     def _number(self, value: float) -> str:
         return literal(value, self.dtype)
 
+    def _compare(self, b: Builder, relation: str, left: str, right: str) -> str:
+        return b.put(f"fcmp {relation} {self.real} {left}, {right}")
+
     def _dim(self, b: Builder, corners: str, number: int, results: int) -> _Dim:
         """The positions along the dim of which coordinate `number` is the first corner."""
         real, shift = self.real, self._number(0.5 if self.regions.half_pixel else 0.0)
@@ -163,19 +166,20 @@ class _Emitter:
         size = b.put(f"fsub {real} {ends[1]}, {ends[0]}")
         if not self.regions.half_pixel:
             one = self._number(1.0)
-            is_small = b.put(f"fcmp olt {real} {size}, {one}")
-            size = b.put(f"select i1 {is_small}, {real} {one}, {real} {size}")
+            is_small = self._compare(b, "olt", size, one)
+            size = b.select(is_small, one, size, real)
         step = b.put(f"fdiv {real} {size}, {self._number(float(results))}")
         if self.regions.ratio > 0:
             return _Dim(ends[0], step, str(self.regions.ratio), self._number(float(self.regions.ratio)))
-        is_some = b.put(f"fcmp ogt {real} {step}, {self._number(0.0)}")
-        is_finite = b.put(f"fcmp olt {real} {step}, {self._number(float('inf'))}")
+        is_some = self._compare(b, "ogt", step, self._number(0.0))
+        is_finite = self._compare(b, "olt", step, self._number(float("inf")))
         some = b.put(f"and i1 {is_some}, {is_finite}")
-        known = b.put(f"select i1 {some}, {real} {step}, {real} {self._number(0.0)}")
-        is_huge = b.put(f"fcmp ogt {real} {known}, {self._number(float(MOST_POSITIONS))}")
-        bounded = b.put(f"select i1 {is_huge}, {real} {self._number(float(MOST_POSITIONS))}, {real} {known}")
+        known = b.select(some, step, self._number(0.0), real)
+        most = self._number(float(MOST_POSITIONS))
+        is_huge = self._compare(b, "ogt", known, most)
+        bounded = b.select(is_huge, most, known, real)
         whole = b.put(f"fptosi {real} {bounded} to i64")
-        is_less = b.put(f"fcmp olt {real} {b.put(f'sitofp i64 {whole} to {real}')}, {bounded}")
+        is_less = self._compare(b, "olt", b.put(f"sitofp i64 {whole} to {real}"), bounded)
         count = b.put(f"add i64 {whole}, {b.put(f'zext i1 {is_less} to i64')}")
         return _Dim(ends[0], step, count, b.put(f"sitofp i64 {count} to {real}"))
 
@@ -198,31 +202,24 @@ class _Emitter:
         before = b.put(f"fmul {real} {b.put(f'sitofp i64 {b.operand(number)} to {real}')}, {dim.step}")
         base = b.put(f"fadd {real} {dim.start}, {before}")
 
-        def is_inside(number: Value) -> str:
+        def sides(number: Value, above: str, below: str) -> tuple[str, str]:
+            """Where position `number` is beside the lower end of the dim, and beside the upper one."""
             place = self._position(b, dim, base, number)
-            above, below = (
-                b.put(f"fcmp oge {real} {place}, {low}"),
-                b.put(f"fcmp ole {real} {place}, {high}"),
-            )
+            return self._compare(b, above, place, low), self._compare(b, below, place, high)
+
+        def is_inside(number: Value) -> str:
+            above, below = sides(number, "oge", "ole")
             return b.put(f"and i1 {above}, {below}")
 
-        is_downwards = b.put(f"fcmp olt {real} {dim.step}, {self._number(0.0)}")
+        is_downwards = self._compare(b, "olt", dim.step, self._number(0.0))
 
         def has_come(number: Value) -> str:
-            place = self._position(b, dim, base, number)
-            above, below = (
-                b.put(f"fcmp oge {real} {place}, {low}"),
-                b.put(f"fcmp ole {real} {place}, {high}"),
-            )
-            return b.put(f"select i1 {is_downwards}, i1 {below}, i1 {above}")
+            above, below = sides(number, "oge", "ole")
+            return b.select(is_downwards, below, above, "i1")
 
         def has_gone(number: Value) -> str:
-            place = self._position(b, dim, base, number)
-            below, above = (
-                b.put(f"fcmp olt {real} {place}, {low}"),
-                b.put(f"fcmp ogt {real} {place}, {high}"),
-            )
-            return b.put(f"select i1 {is_downwards}, i1 {below}, i1 {above}")
+            before, behind = sides(number, "olt", "ogt")
+            return b.select(is_downwards, before, behind, "i1")
 
         ends = b.put(f"and i1 {is_inside(0)}, {is_inside(b.sub(dim.count, 1))}")
         with b.either(ends) as otherwise:
@@ -238,12 +235,13 @@ class _Emitter:
         """The indices (i64) of the two elements around position `number`, each with its weight."""
         real, zero = self.real, self._number(0.0)
         place = self._position(b, within.dim, within.base, number)
-        is_inside = b.put(f"fcmp ogt {real} {place}, {zero}")  # false for what is no number
-        above = b.put(f"select i1 {is_inside}, {real} {place}, {real} {zero}")
-        is_beyond = b.put(f"fcmp oge {real} {above}, {self._number(float(extent - 1))}")
-        known = b.put(f"select i1 {is_beyond}, {real} {self._number(float(extent - 1))}, {real} {above}")
+        is_inside = self._compare(b, "ogt", place, zero)  # false for what is no number
+        above = b.select(is_inside, place, zero, real)
+        last = self._number(float(extent - 1))
+        is_beyond = self._compare(b, "oge", above, last)
+        known = b.select(is_beyond, last, above, real)
         low = b.put(f"fptosi {real} {known} to i64")
-        more = b.put(f"select i1 {is_beyond}, i64 0, i64 1")
+        more = b.select(is_beyond, 0, 1)
         high = b.put(f"add i64 {low}, {more}")
         rest = b.put(f"fsub {real} {known}, {b.put(f'sitofp i64 {low} to {real}')}")
         return [(low, b.put(f"fsub {real} {self._number(1.0)}, {rest}")), (high, rest)]
@@ -257,15 +255,11 @@ class _Emitter:
         initial = self._number(0.0)
         if self.regions.largest:
             # What is outside is 0, and so is the greatest of none.
-            whole = [
-                b.put(f"icmp eq i64 {b.sub(b.operand(r.high), r.low)}, {r.dim.count}") for r in (down, across)
-            ]
+            whole = [b.compare("eq", b.sub(r.high, r.low), r.dim.count) for r in (down, across)]
             is_whole = b.put(f"and i1 {whole[0]}, {whole[1]}")
-            is_some = b.put(f"icmp sgt i64 {b.operand(total)}, 0")
+            is_some = b.compare("sgt", total, 0)
             flag = b.put(f"and i1 {is_whole}, {is_some}")
-            initial = b.put(
-                f"select i1 {flag}, {self.real} {self._number(float('-inf'))}, {self.real} {initial}"
-            )
+            initial = b.select(flag, self._number(float("-inf")), initial, self.real)
         divisor = self._number(1.0)
         if not self.regions.largest:
             divisor = b.put(f"sitofp i64 {b.operand(b.max(total, 1))} to {self.real}")
@@ -359,14 +353,14 @@ def _bisected(b: Builder, low: str, high: str, holds: Callable[[Value], str]) ->
     b.label(head)
     at = len(b.lines)
     b.lines.append("")
-    more = b.put(f"icmp slt i64 {begin}, {end}")
+    more = b.compare("slt", begin, end)
     b.do(f"br i1 {more}, label {body}, label {exit_}")
     b.label(body)
     middle = b.put(f"lshr i64 {b.put(f'add i64 {begin}, {end}')}, 1")
     flag = holds(middle)
     behind = b.put(f"add i64 {middle}, 1")
-    new_begin = b.put(f"select i1 {flag}, i64 {begin}, i64 {behind}")
-    new_end = b.put(f"select i1 {flag}, i64 {middle}, i64 {end}")
+    new_begin = b.select(flag, begin, behind)
+    new_end = b.select(flag, middle, end)
     b.do(f"br label {head}")
     b.lines[at] = (
         f"  {begin} = phi i64 [ {low}, {enter} ], [ {new_begin}, {body} ]\n"
