@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.constant_folding import decided_integers
 from layout_ir.passes.onnx.inferred_types import inferred_types
-from layout_ir.passes.onnx.model_graph import Graph, agreed_shapes, named_sizes, overridable_names
-from layout_ir.passes.onnx.orders import Extent, Shape, is_static
+from layout_ir.passes.onnx.model_graph import (
+    Graph,
+    agreed_shapes,
+    is_made_up,
+    named_sizes,
+    overridable_names,
+)
+from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
 
 if TYPE_CHECKING:
     import onnx
@@ -86,6 +92,28 @@ def with_quotients(graph: Graph) -> Mapping[Extent, int]:
                 if isinstance(name, str) and rest and not total % rest:
                     counted[name] = total // rest
     return counted
+
+
+def keep_counts(graph: Graph, before: Graph, places: Mapping[str, tuple[str, Order]]) -> None:
+    """Has extents that shape inference made up for `graph` count as those that they were `before` it was written.
+
+    `places` says of values that were written which of those before they are, and in which order of dims; others have
+    kept their names. Agreed sizes may contradict each other, a mask be as long as the words without those before them:
+    then what follows depends on which nodes are looked at, and the same tensor would move more bytes than it did.
+    """
+    kept: dict[Extent, int] = {}
+    for name in graph.types:
+        shape = graph.shape(name)
+        if shape is None or not any(map(is_made_up, shape)):
+            continue
+        root, order = places.get(name, (name, identity(len(shape))))
+        old = before.shape(root)
+        if old is None or not len(old) == len(order) == len(shape):
+            continue
+        for extent, dim in zip(shape, order, strict=True):
+            if is_made_up(extent) and (not is_made_up(old[dim]) or old[dim] in before.counted):
+                kept.setdefault(extent, before.counted_extent(old[dim]))
+    graph.counted = {**graph.counted, **kept}
 
 
 def _reshapes(graph: Graph) -> Iterator[tuple[Shape, Shape]]:

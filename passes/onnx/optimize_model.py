@@ -28,6 +28,7 @@ from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import is_blocked
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
+from layout_ir.passes.onnx.counted_extents import keep_counts
 from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions, may_dilate
 from layout_ir.passes.onnx.einsum_transposes import write_einsum_transposes
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
@@ -343,9 +344,7 @@ class _Task:
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
         if self.stated is None:
-            graphs = typed_graphs(
-                self.model, self.folder, self.shapes, self.pending, self.types, self.integers
-            )
+            graphs = self._typed()
             self.graphs += graphs
             before = self._traffic(graphs)
             transposed = frozenset(node.outputs[0] for graph in graphs for node in _transposes(graph.nodes))
@@ -488,9 +487,7 @@ class _Task:
         """The graph of the model as it is now, which is looked at once."""
         if self.current is None:
             if self.written is None:
-                graphs = typed_graphs(
-                    self.model, self.folder, self.shapes, self.pending, self.types, self.integers
-                )
+                graphs = self._typed()
             else:
                 plan, rewriter, *_ = self.written
                 origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
@@ -498,6 +495,15 @@ class _Task:
             self.graphs += graphs
             self.current = graphs[0]
         return self.current
+
+    def _typed(self) -> list[Graph]:
+        """The graphs of the model as it is now, whose extents count as in the first round."""
+        graphs = typed_graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+        first = self.graphs[: len(graphs)]
+        if len(first) == len(graphs) and not self.shapes:
+            for graph, before in zip(graphs, first, strict=True):
+                keep_counts(graph, before, self.places)
+        return graphs
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
         return self._transposed(node for graph in graphs for node in graph.nodes)

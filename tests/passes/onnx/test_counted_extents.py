@@ -6,6 +6,7 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+from layout_ir.passes.onnx.counted_extents import keep_counts
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 from tests.passes.onnx.optimized import model_of, value
@@ -103,3 +104,29 @@ def test_extents_of_branches_are_evaluated_too():
     assert len(inner) == 2
     for graph in inner:
         assert graph.nbytes("mask") == 4 * UNKNOWN_EXTENT * 2 * UNKNOWN_EXTENT
+
+
+# Rounds --------------------------------------------------------------------------------------------------------------
+
+
+def _written(*windows: str | int) -> Graph:
+    """The windows as a later round has them: the other way round, under a name of its own."""
+    nodes = [oh.make_node("Relu", ["y_order10"], ["u"])]
+    model = model_of(nodes, [value("y_order10", *windows)], [value("u", *windows)])
+    (graph,) = typed_graphs(model, None, {}, {}, {}, {})
+    return graph
+
+
+def test_what_an_extent_counted_as_it_counts_as_in_later_rounds():
+    before, same, turned = _windows("unk__0", 4), _windows("unk__5", 4), _written(4, "unk__9")
+    same.counted = {"unk__5": 7}
+    keep_counts(same, before, {})
+    keep_counts(turned, before, {"y_order10": ("y", (1, 0))})
+    assert same.counted_extent("unk__5") == turned.counted_extent("unk__9") == 8 * 12 // 4
+
+
+def test_negative_what_was_not_known_before_stays_as_it_is():
+    before, after = _windows("unk__0", 4), _windows("unk__5", 4)
+    before.counted, after.counted = {}, {"unk__5": 7}
+    keep_counts(after, before, {})
+    assert after.counted_extent("unk__5") == 7
