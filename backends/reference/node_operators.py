@@ -12,7 +12,7 @@ import numpy as np
 
 from layout_ir.backends.reference.fourier import short_time_transform
 from layout_ir.backends.reference.grid_sample import grid_sample
-from layout_ir.backends.reference.node_evaluation import node_steps, walk
+from layout_ir.backends.reference.node_steps import node_steps, walk
 from layout_ir.backends.reference.non_max_suppression import Selection, selected_boxes
 from layout_ir.backends.reference.recurrent import Operands, Options, recurrent
 from layout_ir.backends.reference.roi_align import pooled_regions

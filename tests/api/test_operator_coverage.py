@@ -88,6 +88,7 @@ BY_REFERENCE: dict[str, str] = {
     "MaxPool": "indices of the largest elements",
     "MaxUnpool": "into another size than the pool was of",
     "MelWeightMatrix": "a constant that is not folded",
+    "Mod": "remainders of floats of the sign of the divisor",
     "NonMaxSuppression": DATA,
     "NonZero": DATA,
     "OptionalGetElement": NO_TENSOR,
