@@ -10,11 +10,10 @@ value has a name of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
-from layout_ir.frontends.onnx.subgraphs import graphs_of, nodes_within
+from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within, nodes_within
 
 if TYPE_CHECKING:
     import onnx
@@ -57,7 +56,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
 def _names_twice(graph: onnx.GraphProto) -> set[str]:
     """The names that several graphs have for values of theirs."""
     once, twice = set[str](), set[str]()
-    for inner in _graphs(graph):
+    for inner in graphs_within(graph):
         names = _names_of(inner)
         twice |= once & names
         once |= names
@@ -70,7 +69,7 @@ def _distinguish(graph: onnx.GraphProto, names: set[str]) -> dict[str, str]:
     Returns the names that they had, by those that they have.
     """
     before: dict[str, str] = {}
-    taken = {name for inner in _graphs(graph) for name in _names_of(inner)}
+    taken = {name for inner in graphs_within(graph) for name in _names_of(inner)}
 
     def fresh(name: str) -> str:
         number = len(before)
@@ -93,7 +92,7 @@ def _distinguish(graph: onnx.GraphProto, names: set[str]) -> dict[str, str]:
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str], *, deep: bool = True) -> None:
     """Gives values other names, in place: in a graph, and with `deep` in its subgraphs."""
-    for here in _graphs(graph) if deep else (graph,):
+    for here in graphs_within(graph) if deep else (graph,):
         tensors = (*here.initializer, *(sparse.values for sparse in here.sparse_initializer))
         for value in (*here.input, *here.output, *here.value_info, *tensors):
             value.name = names.get(value.name, value.name)
@@ -108,15 +107,6 @@ def _names_of(graph: onnx.GraphProto) -> set[str]:
     found = {value.name for value in (*graph.input, *tensors)}
     found.update(name for node in graph.node for name in node.output if name)
     return found
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph and its subgraphs, those within them too."""
-    graphs = [graph]
-    for found in graphs:
-        yield found
-        for node in found.node:
-            graphs += graphs_of(node) if node.attribute else ()
 
 
 def with_defaults(node: onnx.NodeProto) -> onnx.NodeProto:
