@@ -469,7 +469,7 @@ def _gather(op: nn.GatherOp) -> _Found:
     none = [np.zeros(e, np.int64) for e in space.shape]
     first, last = axis, axis + indices.rank
     begin = int(offsets[axis][0])
-    choices = tuple((offsets[axis] - begin).tolist())
+    choices = offsets[axis] - begin
     around = [*offsets[:axis], *none[first:last], *offsets[axis + 1 :]]
     graph = space.add(op.x, around, begin, gathered=(1, choices))
     space.add(op.indices, [*none[:first], *_offsets(indices), *none[last:]])
@@ -548,7 +548,7 @@ def _update(op: nn.OpaqueOp) -> _Found | None:
     update = space.add(updates)
     space.add(indices, [_offsets(places)[0], *(np.zeros(extent, np.int64) for extent in rest)])
     first, *inside = _offsets(y)
-    choices = tuple((first - first[0]).tolist())
+    choices = first - first[0]
     result = _tensor(
         [np.zeros(shape.shape[0], np.int64), *inside], y.offset + int(first[0]), dtype, gathered=(1, choices)
     )

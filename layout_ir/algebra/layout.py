@@ -217,11 +217,14 @@ class Layout:
         import numpy as np
 
         start, extent = (0, self.padded_shape[dim]) if padded else (self.lo[dim], self.shape[dim])
-        y = np.arange(start, start + extent, dtype=np.int64)
+        stop = start + extent
+        y = np.arange(start, stop, dtype=np.int64)
         total = np.zeros_like(y)
         for digit in self.digits[dim]:
             if digit.axis == MEMORY:
-                total += y // digit.unit % digit.count * digit.stride
+                # Divisions take most of the time, and dims have millions of indices.
+                above = y if digit.unit == 1 else y // digit.unit
+                total += (above if stop <= digit.unit * digit.count else above % digit.count) * digit.stride
         return total
 
     def chunk_address(self, index: Sequence[int]) -> tuple[int, int]:

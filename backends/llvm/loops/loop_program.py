@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from layout_ir.backends.llvm.loops.expression import Symbolic
 from layout_ir.backends.llvm.loops.loop_nest import DimOffsets, Nest, nests
 from layout_ir.elements.element_types import bits_of
@@ -22,7 +25,7 @@ class LoopTensor:
     offsets: tuple[DimOffsets, ...]
     start: int
     dtype: str
-    gathered: tuple[int, tuple[int, ...]] | None = None
+    gathered: tuple[int, NDArray[np.int64]] | None = None
     positions: bool = False
 
     @property

@@ -121,7 +121,7 @@ class TensorAccess:
         steps = np.diff(offsets) if extent > 1 else np.zeros(1, np.int64)
         if (steps == steps[0]).all():
             return lanes.bits("mul", index, int(steps[0]) * tensor.bytes, "i64")
-        table = b.table([offset * tensor.bytes for offset in offsets])
+        table = b.table((offsets * tensor.bytes).tolist())
         return self._gather(lanes, "i64", table, lanes.bits("shl", index, 3, "i64"), 8, "")
 
     def _gather(
