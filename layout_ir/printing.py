@@ -24,6 +24,7 @@ bits, everything else in hexadecimal, as MLIR does for big constants anyway.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -81,6 +82,11 @@ def print_module(
         elide_above=elide_above,
     )
     return printer.program(module, dialects)
+
+
+def fingerprint(module: ModuleOp) -> bytes:
+    """A hash that tells the text of `module` from all others, without writing out what its constants hold."""
+    return hashlib.sha256(_FingerprintPrinter().program(module, (Builtin,)).encode()).digest()
 
 
 @dataclass(eq=False, repr=False)
@@ -191,6 +197,14 @@ class ProgramPrinter(Printer):
             text = (_values(attribute) if count <= HEX_ABOVE else None) or _hexadecimal(data)
         self.print_string(text)
         self.print_string(" : ")
+        self.print_attribute(attribute.get_type())
+
+
+class _FingerprintPrinter(ProgramPrinter):
+    """A printer of programs in which a constant is the hash of its elements."""
+
+    def _print_constant(self, attribute: DenseIntOrFPElementsAttr[Any]) -> None:
+        self.print_string(f"{hashlib.sha256(attribute.data.data).hexdigest()} : ")
         self.print_attribute(attribute.get_type())
 
 

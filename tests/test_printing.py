@@ -37,7 +37,7 @@ from xdsl.printer import Printer
 
 from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import FormatAttr, LayoutDialect
-from layout_ir.printing import HEX_ABOVE, alias_name, print_module
+from layout_ir.printing import HEX_ABOVE, alias_name, fingerprint, print_module
 from tests.oracles import mlir
 from tests.programs import parse
 
@@ -323,3 +323,16 @@ def test_formats_inside_other_attributes_are_spelled_out():
     assert "option<ins = [#layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>]" in text
     assert "tensor<1x8x5x4xf32, #nchw>" in text
     assert "#nChw8c" not in text  # nothing else uses it
+
+
+def test_a_fingerprint_tells_programs_apart_by_one_bit():
+    data = bytes(4 * 1000)
+    one = holding(constant(f32, data))
+    assert fingerprint(one) == fingerprint(holding(constant(f32, data)))
+    others = [
+        holding(constant(f32, data[:-1] + b"\x80")),
+        holding(constant(i32, data)),
+        holding(constant(f32, data[:-4])),
+        holding(constant(f32, data), constant(f32, data)),
+    ]
+    assert len({fingerprint(one), *map(fingerprint, others)}) == 5

@@ -31,6 +31,7 @@ from layout_ir.passes.selection.translation.from_ir import is_open
 if TYPE_CHECKING:
     import onnx
 
+    from layout_ir.api.model_cache import ModelCache
     from layout_ir.frontends.onnx.model import Source
     from layout_ir.passes.selection.options.conv_kernels import Target
 
@@ -50,6 +51,8 @@ class Compilation:
     measure: Measure
     measure_seconds: float
     tune: bool
+    cache: ModelCache | None = None
+    """Where parts of a model are kept."""
 
     def program(self, module: ModuleOp, entry: str) -> Program:
         """The module, which becomes ours and is used up, with its layouts chosen, compiled."""
@@ -63,6 +66,11 @@ class Compilation:
         rewrite_before_selection(module, entry_point(module, entry))
         self._choose_layouts(module)
         return self._planned(module, entry)
+
+    def part(self, module: ModuleOp, *, kept: bool) -> RunnablePlan:
+        """The plan of a part of a model; one to be `kept` is read from where such are kept, and written there."""
+        compile = partial(self.runnable, entry="main")
+        return self.cache.part(module, compile) if kept and self.cache is not None else compile(module)
 
     def _choose_layouts(self, module: ModuleOp) -> None:
         if is_open(module):
@@ -116,8 +124,7 @@ class Compilation:
                 if not is_unknown_type(error):
                     raise
                 # Whose types are known when the numbers are that they depend on.
-                compile_part = partial(self.runnable, entry="main")
-                return StagedProgram(model, shapes, compile_part, self.threads, checked=self.checked)
+                return StagedProgram(model, shapes, self.part, self.threads, checked=self.checked)
             return self.program(module, "main")
 
 
@@ -158,8 +165,9 @@ class OpenModel:
             self._tried.add(changed)
             if found is not None:
                 compilation = self._compilation
-                compile_part = partial(compilation.runnable, entry="main")
-                return SectionedProgram(found, compile_part, compilation.threads, checked=compilation.checked)
+                return SectionedProgram(
+                    found, compilation.part, compilation.threads, checked=compilation.checked
+                )
         return None
 
 

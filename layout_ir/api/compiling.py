@@ -84,7 +84,7 @@ def compile(
         from layout_ir.gc_pause import gc_paused
 
     check_measure(measure, measure_seconds, threads)
-    compilation = Compilation(target, threads, fuse, checked, measure, measure_seconds, tune)
+    compilation = Compilation(target, threads, fuse, checked, measure, measure_seconds, tune, cache)
     if isinstance(model, ModuleOp):
         if shapes is not None:
             raise LayoutError("shapes are for ONNX models: the types of a module say its shapes")

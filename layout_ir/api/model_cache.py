@@ -5,8 +5,9 @@
 
 A file is named by the hash of all that a plan depends on: the bytes of the model and of its external data, the shapes
 of its inputs, what `layout_ir.compile` was asked for, the CPU, oneDNN and our release. It is what `Executable.save`
-writes, and checked as `layout_ir.load_executable` does; one that is damaged is written anew. What cannot be saved
-(ops by the reference, subgraphs, models that are compiled in parts) is compiled each time.
+writes, and checked as `layout_ir.load_executable` does; one that is damaged is written anew. Of a model that is
+compiled in parts, each part is a file, named by the program that it is compiled from: to find it, the model is
+imported. What cannot be saved (ops by the reference, subgraphs) is compiled each time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ from layout_ir.files import write_result
 from layout_ir.forking import loading
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
     from layout_ir.backends.onednn.plan_steps import RunnablePlan
     from layout_ir.frontends.onnx.model import Source
 
@@ -33,39 +36,69 @@ if TYPE_CHECKING:
     """Of the inputs of a model."""
 
 
-class ModelCache:
-    """What `folder`, which is made at the first, has of a model compiled as the `settings` say."""
+class _Plans:
+    """The plans in `folder`, which is made at the first, of what was compiled as the `settings` say."""
 
-    def __init__(self, folder: Path, model: Source, settings: Sequence[str | float]) -> None:
-        """Reads the model. What is none, or cannot be read, has names as well: what compiles it says what is wrong."""
+    def __init__(self, folder: Path, settings: Sequence[str | float]) -> None:
         self._folder = folder
-        asked = json.dumps([environment(library()), *settings], default=str).encode()
-        self._digest = hashlib.sha256(asked)
-        with suppress(OSError):
-            for part in _digests(model):
-                self._digest.update(part)
+        self._digest = hashlib.sha256(json.dumps([environment(library()), *settings], default=str).encode())
 
-    def _path(self, shapes: Shapes | None) -> Path:
+    def path(self, kind: str, *parts: bytes) -> Path:
+        """Where the plan of a model or a program is that these bytes tell from others."""
         digest = self._digest.copy()
-        named = None if shapes is None else {str(name): list(shapes[name]) for name in shapes}
-        digest.update(json.dumps(named, sort_keys=True, default=str).encode())
-        return self._folder / f"model-{digest.hexdigest()}.exe"
+        for part in parts:
+            digest.update(part)
+        return self._folder / f"{kind}-{digest.hexdigest()}.exe"
 
-    def read(self, shapes: Shapes | None) -> RunnablePlan | None:
-        """The plan for inputs of these shapes; None where there is none, or one that is damaged."""
+    def read(self, path: Path) -> RunnablePlan | None:
+        """A plan; None where there is none, or one that is damaged."""
         try:
-            return read_plan(str(self._path(shapes)), library())
+            return read_plan(str(path), library())
         except (FileNotFoundError, LayoutError):
             return None
 
-    def write(self, plan: RunnablePlan, shapes: Shapes | None) -> None:
+    def write(self, plan: RunnablePlan, path: Path) -> None:
         """Keeps a plan, if it can be kept. Raises OSError where the folder cannot be written to."""
         try:
             parts = file_of(plan)
         except LayoutError:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_result(parts, str(self._path(shapes)))
+        write_result(parts, str(path))
+
+
+class ModelCache:
+    """What `folder`, which is made at the first, has of a model compiled as the `settings` say."""
+
+    def __init__(self, folder: Path, model: Source, settings: Sequence[str | float]) -> None:
+        """Reads the model. What is none, or cannot be read, has names as well: what compiles it says what is wrong."""
+        self._plans = _Plans(folder, settings)
+        self._model = b""
+        with suppress(OSError):
+            self._model = b"".join(_digests(model))
+
+    def _path(self, shapes: Shapes | None) -> Path:
+        named = None if shapes is None else {str(name): list(shapes[name]) for name in shapes}
+        return self._plans.path("model", self._model, json.dumps(named, sort_keys=True, default=str).encode())
+
+    def read(self, shapes: Shapes | None) -> RunnablePlan | None:
+        """The plan for inputs of these shapes; None where there is none, or one that is damaged."""
+        return self._plans.read(self._path(shapes))
+
+    def write(self, plan: RunnablePlan, shapes: Shapes | None) -> None:
+        """Keeps a plan, if it can be kept. Raises OSError where the folder cannot be written to."""
+        self._plans.write(plan, self._path(shapes))
+
+    def part(self, module: ModuleOp, compile: Callable[[ModuleOp], RunnablePlan]) -> RunnablePlan:
+        """The plan of a part of the model, read, or made by `compile`, which may change the module, and kept."""
+        from layout_ir.printing import fingerprint
+
+        path = self._plans.path("part", fingerprint(module))
+        plan = self._plans.read(path)
+        if plan is None:
+            plan = compile(module)
+            self._plans.write(plan, path)
+        return plan
 
 
 def _digests(model: Source) -> Iterator[bytes]:

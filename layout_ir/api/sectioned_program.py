@@ -35,7 +35,7 @@ from layout_ir.errors import LayoutError
 if TYPE_CHECKING:
     import onnx
 
-    from layout_ir.api.staged_nodes import Compile
+    from layout_ir.api.staged_nodes import CompilePart
     from layout_ir.frontends.onnx.model import Source
     from layout_ir.frontends.onnx.values import Value
 
@@ -67,7 +67,7 @@ class _Section:
 class SectionedProgram:
     """A model in sections, for any shapes of its inputs. Any number of threads may call it at a time."""
 
-    def __init__(self, cut: Cut, compile_part: Compile, threads: int, *, checked: bool = False) -> None:
+    def __init__(self, cut: Cut, compile_part: CompilePart, threads: int, *, checked: bool = False) -> None:
         """`checked` is that of `PlanRunner`."""
         self._model = model = cut.model
         self._constants = cut.constants

@@ -17,11 +17,11 @@ element types (sequences, texts, floats of 8 bits) go from node to node by the r
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     import onnx
     from xdsl.dialects.builtin import ModuleOp
 
-    Compile = Callable[[ModuleOp], RunnablePlan]
+    class CompilePart(Protocol):
+        """Compiles the program of a part, which it may change; one to be `kept` is for other processes, too."""
+
+        def __call__(self, module: ModuleOp, *, kept: bool) -> RunnablePlan: ...
+
 
 _KEPT = 16
 """For how many shapes and values of its inputs a part stays compiled."""
@@ -81,7 +85,7 @@ class NodeContext:
     """Of the operators, by domain."""
     stated: Mapping[str, onnx.ValueInfoProto]
     """What the model says of the types of values, by name."""
-    compile: Compile
+    compile: CompilePart
     checked: bool
     """That of `PlanRunner`."""
 
@@ -127,6 +131,8 @@ class _Stage:
     """For what there were calls that no part was compiled for."""
     by_reference: _Part | None = None
     """The nodes in front that are cheap by the reference, for any shapes."""
+    is_first: bool = True
+    """Whether the stage follows the first part of the stage before, and that of those before as well."""
 
     def key(self, known: Mapping[str, Any]) -> Any:
         """What a part is compiled for."""
@@ -212,7 +218,7 @@ class StagedNodes:
                 return None
             nodes, left = stage.nodes[:count], stage.nodes[count:]
             made = {name for node in nodes for name in node.output if name}
-            following = self._following(left, stage.constants, {*stage.inputs, *made})
+            following = self._following(left, stage.constants, {*stage.inputs, *made}, is_first=False)
             wanted = {*self._outputs, *(() if following is None else following.inputs)} & made
             evaluated = [self._evaluation(nodes, sorted(wanted))]
             stage.by_reference = _Part(
@@ -233,6 +239,8 @@ class StagedNodes:
         constants: Mapping[str, Any],
         given: set[str],
         varying: set[str] | None = None,
+        *,
+        is_first: bool,
     ) -> _Stage | None:
         """The stage of the nodes that are left, of values `given`, of which the types of `varying` are not known (of
         none where it is left out); None where no nodes are."""
@@ -247,6 +255,7 @@ class StagedNodes:
             {name: constants[name] for name in used if name in constants},
             inputs,
             [name for name in inputs if varying is None or name in varying],
+            is_first=is_first,
         )
 
     def _new_part(self, stage: _Stage, known: Mapping[str, Any]) -> _Part | None:
@@ -257,8 +266,15 @@ class StagedNodes:
 
         tensors = [name for name in stage.inputs if _is_tensor(known[name]) and name not in stage.parameters]
         unknown = [name for name in stage.inputs if not _is_tensor(known[name])]
-        model = load(self._model(stage, known, tensors, unknown))
-        prefix = import_prefix(model, shapes={name: known[name].shape for name in tensors}, unknown=unknown)
+        fixed = {
+            **stage.constants,
+            **{name: known[name] for name in stage.inputs if name in stage.parameters},
+        }
+        constants = {name: value for name, value in fixed.items() if _is_tensor(value)}
+        others = {name: value for name, value in fixed.items() if name not in constants}
+        model = load(self._model(stage, known, tensors, others))
+        shapes = {name: known[name].shape for name in tensors}
+        prefix = import_prefix(model, shapes=shapes, unknown=unknown, constants=constants)
         # A node of that model would keep all of its weights.
         own = {id(call.proto): node for call, node in zip(model.calls, stage.nodes, strict=True)}
         rest = [own[id(node)] for node in prefix.rest]
@@ -275,7 +291,9 @@ class StagedNodes:
             return None
         if rest and not ready and prefix.module is None:
             raise LayoutError(f"nothing gives the inputs of {rest[0].op_type} ({rest[0].output[0]})")
-        runnable = None if prefix.module is None else self._context.compile(prefix.module)
+        # Sizes differ from call to call without end: kept is what the first calls of a process need.
+        is_first = stage.is_first and not stage.parts
+        runnable = None if prefix.module is None else self._context.compile(prefix.module, kept=is_first)
         evaluated = [self._evaluation([node]) for node in ready]
         found = {name for nodes in evaluated for name in nodes.outputs}
         done = {id(node) for node in ready}
@@ -284,6 +302,7 @@ class StagedNodes:
             {**stage.constants, **prefix.constants},
             {*stage.inputs, *prefix.names, *found},
             found,
+            is_first=is_first,
         )
         return _Part(
             prefix.names,
@@ -297,9 +316,9 @@ class StagedNodes:
         )
 
     def _model(
-        self, stage: _Stage, known: Mapping[str, Any], tensors: Sequence[str], unknown: Sequence[str]
+        self, stage: _Stage, known: Mapping[str, Any], tensors: Sequence[str], constants: Mapping[str, Any]
     ) -> onnx.ModelProto:
-        """The nodes of a stage as a model of those outputs that they give, or need no more than the stage has."""
+        """The nodes of a stage as a model of those outputs that they give, with these of its constants."""
         import onnx
         import onnx.helper
         import onnx.numpy_helper
@@ -310,10 +329,6 @@ class StagedNodes:
         for name in tensors:
             number = onnx.helper.np_dtype_to_tensor_dtype(known[name].dtype)
             graph.input.append(onnx.helper.make_tensor_value_info(name, number, known[name].shape))
-        constants = {
-            **stage.constants,
-            **{name: known[name] for name in stage.inputs if name in stage.parameters},
-        }
         graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items())
         graph.output.extend(
             self._context.stated.get(name, onnx.ValueInfoProto(name=name)) for name in outputs

@@ -13,7 +13,7 @@ from layout_ir.backends.onednn.plan_steps import RunnablePlan
 from layout_ir.forking import loading
 
 if TYPE_CHECKING:
-    from layout_ir.api.staged_nodes import Compile
+    from layout_ir.api.staged_nodes import CompilePart
     from layout_ir.frontends.onnx.model import Source
 
 
@@ -24,7 +24,7 @@ class StagedProgram:
         self,
         source: Source,
         shapes: Mapping[str, Sequence[int]] | None,
-        compile_module: Compile,
+        compile_part: CompilePart,
         threads: int,
         *,
         checked: bool = False,
@@ -41,7 +41,7 @@ class StagedProgram:
         self.threads = threads
         self.input_names = model.input_names
         self.result_names = model.result_names
-        context = NodeContext(model.versions, model.stated, compile_module, checked)
+        context = NodeContext(model.versions, model.stated, compile_part, checked)
         self._nodes = StagedNodes(
             model.nodes, model.constants, model.input_names, model.result_names, context
         )

@@ -34,8 +34,8 @@ def model(seed: int = 0) -> Any:
 
 
 def check(executable: li.Executable, source: Any, x: np.ndarray[Any, Any]) -> None:
-    (found,) = executable({"x": x})
-    np.testing.assert_allclose(found, outputs_of(source, {"x": x})[0], rtol=0, atol=1e-5)
+    [found], [expected] = executable({"x": x}), outputs_of(source, {"x": x})
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
 @pytest.fixture
@@ -90,6 +90,83 @@ def test_each_size_of_an_open_batch_is_kept(tmp_path: Path, compiled: list[Any])
         for batch in (1, 4):
             check(executable, source, numbers((batch, 3, 8, 8), batch))
     assert compiled == [{"x": (1, 3, 8, 8)}, {"x": (4, 3, 8, 8)}]
+
+
+def parts(seed: int = 0) -> Any:
+    """A convolution, which of its channels have more than 0 in the mean, and a matrix product of these."""
+    onnx = pytest.importorskip("onnx")
+    helper, source = onnx.helper, model(seed)
+    graph = source.graph
+    graph.node.extend(
+        [
+            helper.make_node("ReduceMean", ["y"], ["m"], axes=[0, 2, 3], keepdims=0),
+            helper.make_node("Greater", ["m", "limit"], ["is_chosen"]),
+            helper.make_node("NonZero", ["is_chosen"], ["places"]),
+            helper.make_node("Reshape", ["places", "flat"], ["rows"]),
+            helper.make_node("Gather", ["y", "rows"], ["g"], axis=1),
+            helper.make_node("MatMul", ["g", "v"], ["z"]),
+        ]
+    )
+    constants = {"limit": np.array(2.55, np.float32), "flat": np.array([-1]), "v": numbers((6, 5), 3)}
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
+    del graph.output[:]
+    graph.output.append(onnx.ValueInfoProto(name="z"))
+    return source
+
+
+@pytest.fixture
+def compiled_parts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The programs that were compiled, and not read."""
+    from layout_ir.api.compilation import Compilation
+
+    seen: list[Any] = []
+    runnable = Compilation.runnable
+
+    def counted(self: Compilation, module: Any, entry: str) -> Any:
+        seen.append(module)
+        return runnable(self, module, entry)
+
+    monkeypatch.setattr(Compilation, "runnable", counted)
+    return seen
+
+
+def test_parts_of_a_model_are_kept_for_the_sizes_that_came_first(tmp_path: Path, compiled_parts: list[Any]):
+    source = parts()
+    few, many = numbers((1, 3, 8, 8), 1), 3 * numbers((1, 3, 8, 8), 1)
+    sizes = [outputs_of(source, {"x": x})[0].shape[1] for x in (few, many)]
+    assert 0 < sizes[0] < sizes[1]
+    check(li.compile(source, cache_dir=tmp_path), source, few)
+    names, first = sorted(tmp_path.iterdir()), len(compiled_parts)
+    assert len(names) == first > 1
+    executable = li.compile(source, cache_dir=tmp_path)
+    check(executable, source, few)
+    assert len(compiled_parts) == first
+    for _ in range(3):
+        check(executable, source, many)
+    assert len(compiled_parts) > first
+    assert sorted(tmp_path.iterdir()) == names
+
+
+def test_negative_parts_of_another_model_are_compiled_unless_they_are_the_same(
+    tmp_path: Path, compiled_parts: list[Any]
+):
+    x = numbers((1, 3, 8, 8), 1)
+    # What follows the convolution has the same weights in both, and sizes that differ for this input.
+    for seed, count in ((0, 2), (1, 4), (0, 4)):
+        check(li.compile(parts(seed), cache_dir=tmp_path), parts(seed), x)
+        assert len(compiled_parts) == count
+
+
+def test_negative_a_damaged_part_is_written_anew(tmp_path: Path, compiled_parts: list[Any]):
+    source, x = parts(), numbers((1, 3, 8, 8), 1)
+    check(li.compile(source, cache_dir=tmp_path), source, x)
+    count = len(compiled_parts)
+    for kept in list(tmp_path.iterdir()):
+        whole = kept.read_bytes()
+        kept.write_bytes(whole[:-1])
+        check(li.compile(source, cache_dir=tmp_path), source, x)
+        assert kept.read_bytes() == whole
+    assert len(compiled_parts) == 2 * count
 
 
 def test_negative_another_model_or_setting_is_compiled(tmp_path: Path, compiled: list[Any]):

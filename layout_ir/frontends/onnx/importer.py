@@ -92,13 +92,15 @@ def import_prefix(
     *,
     shapes: Mapping[str, Sequence[int]],
     unknown: Collection[str] = (),
+    constants: Mapping[str, NDArray[Any]] | None = None,
 ) -> Prefix:
     """Of a loaded model that is to run (`to_run`) all nodes but those whose results are of types that only the run time
     knows, and all behind these, or behind values `unknown` that the graph is not given.
 
-    Raises OnnxImportError where anything else stops a node.
+    `constants` are values that the graph uses and does not have: as initializers they would be copied. Raises
+    OnnxImportError where anything else stops a node.
     """
-    return _Import(model, {}, keep_quantized=True, converts=True).prefix(shapes, unknown)
+    return _Import(model, {}, keep_quantized=True, converts=True, constants=constants).prefix(shapes, unknown)
 
 
 def import_values(model: Model, *, shapes: Mapping[str, Sequence[int]]) -> Mapping[str, Value]:
@@ -112,7 +114,12 @@ def import_values(model: Model, *, shapes: Mapping[str, Sequence[int]]) -> Mappi
 
 class _Import:
     def __init__(
-        self, model: Model, weights: Mapping[str, NDArray[Any]], keep_quantized: bool, converts: bool
+        self,
+        model: Model,
+        weights: Mapping[str, NDArray[Any]],
+        keep_quantized: bool,
+        converts: bool,
+        constants: Mapping[str, NDArray[Any]] | None = None,
     ):
         self.model = model
         self.translations = {**TRANSLATIONS, **CONVERSIONS} if converts else TRANSLATIONS
@@ -120,6 +127,7 @@ class _Import:
         self.graph = model.graph
         self.weights = weights
         self.initializers = {tensor.name: tensor for tensor in self.graph.initializer}
+        self.constants = constants or {}
         self.builder = Builder(Block())
         self.values: dict[str, Value] = {}
         self.budget = Budget()
@@ -163,7 +171,7 @@ class _Import:
         constants: dict[str, NDArray[Any]] = {}
         given = {value.name for value in inputs} | set(unknown)
         for name in wanted:
-            if name in given or name in missing or name in self.initializers:
+            if name in given or name in missing or name in self.initializers or name in self.constants:
                 continue
             value = self._value(name, "the graph")
             if isinstance(value, Constant):
@@ -204,6 +212,8 @@ class _Import:
             self._define(name, "an input")
         for tensor in self.graph.initializer:
             self._define(tensor.name, "an initializer")
+        for name in self.constants:
+            self._define(name, "a constant that is given")
         for call in self.model.calls:
             for name in filter(None, call.proto.output):
                 self._define(name, call.title)
@@ -355,6 +365,8 @@ class _Import:
                 array = array_of(self.initializers[name], self.model.folder, f"initializer {quoted(name)}")
                 self.budget.grow(array.nbytes)
                 self._store(name, Constant(array, name))
+            elif name in self.constants:
+                self._store(name, Constant(self.constants[name], name))
             elif name in self.defined_by:
                 raise OnnxImportError(
                     f"{title} uses {quoted(name)} before {self.defined_by[name]} computes it: "
