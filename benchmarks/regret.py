@@ -21,6 +21,9 @@ from functools import partial
 from math import inf, prod
 from operator import index
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -34,7 +37,8 @@ from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.backends.llvm.runtime.profile_file import measured_once
 from layout_ir.backends.llvm.runtime.timing import Limits, race, touched_bytes
 from layout_ir.dialects.kernel.plan import Plan
-from layout_ir.elements.element_types import bits_of
+from layout_ir.elements.numpy_types import storage
+from layout_ir.elements.quantization import Conversion
 from layout_ir.tools.benchmark.cases import SIZES, chosen
 
 _WEIGHTS = (
@@ -62,10 +66,10 @@ def cliffs() -> Iterator[tuple[str, list[tuple[Layout, Layout, str]]]]:
             yield f"{src}->{dst} {'x'.join(map(str, shape))} {dtype}", pairs
 
 
-def plans_of(src: Layout, dst: Layout, dtype: str) -> list[Plan]:
-    """What the planner weighs for a move on one thread, its choice first."""
-    width = bits_of(dtype) // 8
-    return candidates(src, dst, ElementPair(width, width), pad_bits(dst.pad, dtype), host())
+def plans_of(src: Layout, dst: Layout, dtype: str, dst_dtype: str = "") -> list[Plan]:
+    """What the planner weighs for a move or a conversion on one thread, its choice first."""
+    conversion = Conversion(dtype, dst_dtype or dtype)
+    return candidates(src, dst, ElementPair.of(conversion), pad_bits(dst.pad, conversion.dst), host())
 
 
 def seconds(plans: list[Plan], rounds: int) -> list[float]:
@@ -76,13 +80,19 @@ def seconds(plans: list[Plan], rounds: int) -> list[float]:
     ]
     # Arrays, as callers have them: an address takes the long way into a kernel, 3 us, which a small reorder takes, too.
     x, y = (
-        touched_bytes(-(-number // width) * width).view(f"u{width}")
-        for number, width in zip(size, plans[0].widths, strict=True)
+        touched_bytes(-(-number // width) * width).view(dtype)
+        for number, width, dtype in zip(size, plans[0].widths, _dtypes(plans[0]), strict=True)
     )
     calls = {str(k): partial(load(plan, host()), x, y) for k, plan in enumerate(plans)}
     limits = Limits(seconds=inf, fewest=rounds, most=rounds, batch=0.002)
     times = race(calls, lambda _: inf, limits)
     return [times.best(name) for name in calls]
+
+
+def _dtypes(plan: Plan) -> Iterator[np.dtype[Any]]:
+    """The element types of arrays that a plan takes, source and destination."""
+    for width, name in zip(plan.widths, plan.elements, strict=True):
+        yield np.dtype(f"u{width}") if name is None else storage(name)
 
 
 def _geometric_mean(values: list[float]) -> float:
@@ -106,21 +116,20 @@ def main() -> int:
 
 def _regrets(args: argparse.Namespace) -> int:
     cases = [
-        (f"{case.name} {size}", *case.bound(size), case.dtype)
+        (f"{case.name} {size}", *case.bound(size), case.dtype, case.result_dtype)
         for case, size in chosen([], args.size)
-        if case.dtype == case.result_dtype
     ]
     if not args.size:
         cases += [
-            (name + by, *pair)
+            (name + by, *pair, pair[-1])
             for name, pairs in cliffs()
             for by, pair in zip(("", " -16", " +16"), pairs, strict=True)
         ]
     found: list[float] = []
-    for name, src, dst, dtype in cases:
+    for name, src, dst, dtype, dst_dtype in cases:
         if args.only and not any(part in name for part in args.only):
             continue
-        plans = plans_of(src, dst, dtype)
+        plans = plans_of(src, dst, dtype, dst_dtype)
         times = seconds(plans, args.rounds)
         if times[0] > _SUSPECT * min(times):  # a neighbour, or the plan? More rounds tell.
             times = list(map(min, times, seconds(plans, 3 * args.rounds)))

@@ -17,9 +17,11 @@ def test_the_choice_of_the_planner_is_the_first():
     assert len(plans) == len(set(plans)) > 4
 
 
-def test_all_plans_are_timed():
+@pytest.mark.parametrize("dst_dtype", ["", "bf16", "i8"])
+def test_all_plans_are_timed(dst_dtype: str):
     src, dst = (Format.of(tag).bind((64, 64)) for tag in ("ab", "ba"))
-    plans = plans_of(src, dst, "f32")
+    plans = plans_of(src, dst, "f32", dst_dtype)
+    assert plans[0].elements[1] == (dst_dtype or None)
     times = seconds(plans, 3)
     assert len(times) == len(plans) and min(times) > 0
 
