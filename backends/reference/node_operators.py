@@ -226,6 +226,17 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
             )
             return (found,)
 
+    class Optional(OpRun):
+        """What it is given, or None: the package makes a list of it, which has an element though it holds nothing."""
+
+        op_domain = ""
+
+        def _run(self, x: Any = None, type: Any = None) -> tuple[Any]:
+            return (x,)
+
+        def _check_and_fix_outputs(self, res: tuple[Any, ...]) -> tuple[Any, ...]:
+            return res  # None is no value to the package
+
     class RoiAlign(OpRun):
         """In all versions, where the package computes one result after the other in Python."""
 
@@ -435,6 +446,7 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
         Loop,
         MaxPool,
         NonMaxSuppression,
+        Optional,
         RoiAlign,
         type(operator, (RoiAlignOfChannelsLast,), {}),
         Scan,

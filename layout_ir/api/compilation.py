@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from layout_ir.api.executable import AnyProgram, Program, StatedShape
+from layout_ir.api.executable import AnyProgram, Executable, Program, StatedShape
 from layout_ir.api.measure_settings import Measure
 from layout_ir.api.measured_selection import optimize
 from layout_ir.api.network_tuning import call_of, fastest, signature
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import onnx
 
     from layout_ir.api.model_cache import ModelCache
-    from layout_ir.frontends.onnx.model import Source
+    from layout_ir.frontends.onnx.model import AnySource
     from layout_ir.passes.selection.options.conv_kernels import Target
 
 
@@ -52,7 +52,61 @@ class Compilation:
     measure_seconds: float
     tune: bool
     cache: ModelCache | None = None
-    """Where parts of a model are kept."""
+    """Where programs of the model, and of its parts, are kept."""
+
+    def executable_of(self, module: ModuleOp, entry: str) -> Executable:
+        """A module, which stays as it is, as a callable."""
+        with gc_paused():
+            return Executable(self.program(module.clone(), entry))
+
+    def executable(self, model: AnySource, shapes: Mapping[str, Sequence[int]] | None) -> Executable:
+        """An ONNX model as a callable, for these shapes of its inputs or, without them, for all that it may be called
+        with."""
+        inputs = inputs_of(model, shapes or {})
+        return self._executable(model, shapes, inputs, self.cache, is_open=shapes is None and inputs.are_open)
+
+    def with_given(
+        self, model: AnySource, shapes: Mapping[str, Sequence[int]] | None, names: frozenset[str]
+    ) -> Executable | None:
+        """The model for calls that give inputs with defaults; None where `names` are not all of such inputs."""
+        with loading:
+            from layout_ir.frontends.onnx.model import WithoutDefaults
+
+        if not names <= inputs_of(model, {}).with_defaults:
+            return None
+        model = WithoutDefaults(model, names)
+        inputs = inputs_of(model, shapes or {})
+        return self._executable(model, shapes, inputs, None, is_open=inputs.are_open)
+
+    def _executable(
+        self,
+        model: AnySource,
+        shapes: Mapping[str, Sequence[int]] | None,
+        inputs: StatedInputs,
+        cache: ModelCache | None,
+        *,
+        is_open: bool,
+    ) -> Executable:
+        """A model as a callable that, where it `is_open`, is compiled for each shape that it is called with. `cache` is
+        where whole programs are kept."""
+
+        def written(program: AnyProgram, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
+            if cache is not None and isinstance(program, Program):
+                cache.write(program.runnable, shapes)
+            return program
+
+        with_given = partial(self.with_given, model, shapes) if inputs.with_defaults else None
+        if not is_open:
+            return Executable(written(self.imported(model, shapes), shapes), with_given=with_given)
+        open_model = OpenModel(self, model)
+
+        def kept(shapes: Mapping[str, Sequence[int]], whole: bool) -> AnyProgram:
+            plan = None if cache is None else cache.read(shapes)
+            if plan is not None:
+                return Program(plan, checked=self.checked)
+            return written(open_model.program(shapes, whole=whole), shapes)
+
+        return Executable(kept, inputs.shapes, self.threads, with_given=with_given)
 
     def program(self, module: ModuleOp, entry: str) -> Program:
         """The module, which becomes ours and is used up, with its layouts chosen, compiled."""
@@ -113,7 +167,7 @@ class Compilation:
     def _subgraph(self, model: onnx.ModelProto) -> RunnablePlan:
         return self.runnable(_module(model, None), "main")
 
-    def imported(self, model: Source, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
+    def imported(self, model: AnySource, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
         """A model compiled for these shapes of its inputs, in parts where types of values depend on numbers."""
         with gc_paused():
             with loading:
@@ -135,7 +189,7 @@ class OpenModel:
     the model is cut into sections that later shapes share (`sectioned_program`), if that leaves much to share.
     """
 
-    def __init__(self, compilation: Compilation, model: Source) -> None:
+    def __init__(self, compilation: Compilation, model: AnySource) -> None:
         self._compilation = compilation
         self._model = model
         self._whole: deque[Mapping[str, Sequence[int]]] = deque(maxlen=_REMEMBERED)
@@ -171,18 +225,35 @@ class OpenModel:
         return None
 
 
-def inputs_of(model: Source) -> tuple[bool, dict[str, StatedShape]]:
-    """Whether an input of an ONNX model has a dynamic extent, and what is stated of the shape of each, by name."""
+@dataclass(frozen=True)
+class StatedInputs:
+    """What an ONNX model says of its inputs."""
+
+    shapes: dict[str, StatedShape]
+    """By name, of those that a call must give."""
+    are_open: bool
+    """Whether one of them has a dynamic extent."""
+    with_defaults: frozenset[str]
+    """Those that a call may give."""
+
+
+def inputs_of(model: AnySource, shapes: Mapping[str, Sequence[int]]) -> StatedInputs:
+    """The inputs of an ONNX model, of which some have these shapes."""
     with loading:
-        from layout_ir.frontends.onnx.model import is_dynamic, load, stated_extents
+        from layout_ir.frontends.onnx.model import inputs_with_defaults, is_dynamic, load, stated_extents
 
-    graph = load(model).graph
-    constants = {tensor.name for tensor in graph.initializer}
-    inputs = [value for value in graph.input if value.name not in constants]
-    return any(map(is_dynamic, inputs)), {value.name: stated_extents(value) for value in inputs}
+    loaded = load(model)
+    constants = {tensor.name for tensor in loaded.graph.initializer}
+    inputs = [value for value in loaded.graph.input if value.name not in constants]
+    stated = {value.name: stated_extents(value) for value in inputs}
+    return StatedInputs(
+        {**stated, **{name: tuple(shape) for name, shape in shapes.items() if name in stated}},
+        any(is_dynamic(value) and value.name not in shapes for value in inputs),
+        frozenset(inputs_with_defaults(loaded.proto)),
+    )
 
 
-def _module(model: Source, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
+def _module(model: AnySource, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
     with loading:
         from layout_ir.frontends.onnx import to_run
 

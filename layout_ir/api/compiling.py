@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
-from layout_ir.api.executable import AnyProgram, Executable, Program
+from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measure_settings import MEASURE_SECONDS, Measure, check_measure
 from layout_ir.api.model_cache import ModelCache
 from layout_ir.argument_checks import check_threads
@@ -25,8 +25,10 @@ from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
     from xdsl.dialects.builtin import ModuleOp
 
+    from layout_ir.api.compilation import Compilation
     from layout_ir.frontends.onnx.model import Source
     from layout_ir.passes.selection.options.conv_kernels import Target
 
@@ -51,8 +53,9 @@ def compile(
     Layouts that are open are chosen for `target`, a Target or the name of one. `threads` is on how many threads a call
     runs. `shapes` are those of the model's inputs, as `from_onnx` takes them; without them, a model with symbolic sizes
     is compiled for each size that it is called with, and one whose shapes depend on numbers part by part, when they are
-    known. `fuse` lets elementwise ops join the op before them. With `checked`, memory holds NaN before each call, and a
-    call that writes outside of its memory raises LayoutError.
+    known. An initializer that is an input, too, is what the model says unless a call gives another by name: the model
+    is compiled once for calls that give these inputs. `fuse` lets elementwise ops join the op before them. With
+    `checked`, memory holds NaN before each call, and a call that writes outside of its memory raises LayoutError.
 
     With `measure` ("deciding" or "all"), layouts are chosen by prices that are measured first, on these threads and for
     `measure_seconds` at most, as `layout_ir.optimize` does. With `tune`, the network is compiled with all convolutions
@@ -66,50 +69,45 @@ def compile(
     """
     check_threads(threads)
     library()
-    cache: ModelCache | None = None
+
+    def compilation(cache: ModelCache | None = None) -> Compilation:
+        with loading:
+            from layout_ir.api.compilation import Compilation
+
+        check_measure(measure, measure_seconds, threads)
+        return Compilation(target, threads, fuse, checked, measure, measure_seconds, tune, cache)
+
+    if not _is_source(model):
+        return _of_module(model, compilation(), entry, shapes, cache_dir)
+    if cache_dir is None:
+        return compilation().executable(model, shapes)
+    if not isinstance(target, str):
+        raise LayoutError("cache_dir keeps models for targets that have a name: give target= as a text")
+    cache = ModelCache(Path(cache_dir), model, (target, threads, fuse, measure, measure_seconds, tune))
+    # Before anything is imported that compiles.
+    if (plan := cache.read(shapes)) is not None:
+        return Executable(
+            Program(plan, checked=checked),
+            with_given=lambda names: compilation(cache).with_given(model, shapes, names),
+        )
+    return compilation(cache).executable(model, shapes)
+
+
+def _of_module(
+    module: ModuleOp,
+    compilation: Compilation,
+    entry: str,
+    shapes: Mapping[str, Sequence[int]] | None,
+    cache_dir: str | os.PathLike[str] | None,
+) -> Executable:
+    """The executable of a module. Raises LayoutError where `shapes` or `cache_dir` are given."""
     if cache_dir is not None:
-        if not isinstance(target, str):
-            raise LayoutError("cache_dir keeps models for targets that have a name: give target= as a text")
-        if not _is_source(model):
-            raise LayoutError("cache_dir is for ONNX models: an executable is kept by its method save")
-        chosen = (target, threads, fuse, measure, measure_seconds, tune)
-        cache = ModelCache(Path(cache_dir), model, chosen)
-        # Before anything is imported that compiles.
-        if (plan := cache.read(shapes)) is not None:
-            return Executable(Program(plan, checked=checked))
-    with loading:
-        from xdsl.dialects.builtin import ModuleOp
-
-        from layout_ir.api.compilation import Compilation, OpenModel, inputs_of
-        from layout_ir.gc_pause import gc_paused
-
-    check_measure(measure, measure_seconds, threads)
-    compilation = Compilation(target, threads, fuse, checked, measure, measure_seconds, tune, cache)
-    if isinstance(model, ModuleOp):
-        if shapes is not None:
-            raise LayoutError("shapes are for ONNX models: the types of a module say its shapes")
-        with gc_paused():
-            return Executable(compilation.program(model.clone(), entry))
-
-    def written(program: AnyProgram, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
-        if cache is not None and isinstance(program, Program):
-            cache.write(program.runnable, shapes)
-        return program
-
-    is_open, inputs = (False, {}) if shapes is not None else inputs_of(model)
-    if not is_open:
-        return Executable(written(compilation.imported(model, shapes), shapes))
-    open_model = OpenModel(compilation, model)
-
-    def kept(shapes: Mapping[str, Sequence[int]], whole: bool) -> AnyProgram:
-        plan = None if cache is None else cache.read(shapes)
-        if plan is not None:
-            return Program(plan, checked=checked)
-        return written(open_model.program(shapes, whole=whole), shapes)
-
-    return Executable(kept, inputs, threads)
+        raise LayoutError("cache_dir is for ONNX models: an executable is kept by its method save")
+    if shapes is not None:
+        raise LayoutError("shapes are for ONNX models: the types of a module say its shapes")
+    return compilation.executable_of(module, entry)
 
 
-def _is_source(model: ModuleOp | Source) -> TypeGuard[Source]:
+def _is_source(model: ModuleOp | Source) -> TypeIs[Source]:
     """Whether a model is one of ONNX, which is asked without importing what makes the one or the other."""
     return isinstance(model, str | bytes | os.PathLike) or hasattr(model, "SerializeToString")

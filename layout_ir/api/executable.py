@@ -183,19 +183,24 @@ class Executable:
         program: AnyProgram | Callable[[Mapping[str, Sequence[int]], bool], AnyProgram],
         inputs: Mapping[str, StatedShape] | None = None,
         threads: int = 1,
+        *,
+        with_given: Callable[[frozenset[str]], Executable | None] | None = None,
     ) -> None:
         """`program`, or what gives one for the shapes of `inputs` of these names, on so many threads: for these alone
-        where it is told True."""
+        where it is told True. `with_given` makes an executable that takes these inputs as well, which have defaults
+        here; None where there are no such inputs."""
         is_program = isinstance(program, AnyProgram)
         self._static = program if is_program else None
         self._compiled_for = None if is_program else program
         self._programs: OrderedDict[Shapes, _Kept] = OrderedDict()
+        self._with_given = with_given
+        self._with_more_inputs = OrderedDict[frozenset[str], Executable]()
         self._lock = RLock()
         fork_safe(self._lock)
         self._threads = threads if self._static is None else self._static.threads
         self._stated = dict(inputs or {})
         self.input_names = list(self._stated if self._static is None else self._static.input_names)
-        """The names of the inputs."""
+        """The names of the inputs, but for those that have defaults."""
 
     @property
     def threads(self) -> int:
@@ -206,14 +211,22 @@ class Executable:
         """The outputs, as arrays of their logical shapes, in order.
 
         `inputs` are arrays by position or by name, as `layout_ir.run` takes them. A model with dynamic extents is
-        compiled at its first call with inputs of some shape. Raises LayoutError where inputs do not fit.
+        compiled at its first call with inputs of some shape, and one whose initializers are inputs, too, for each set
+        of these that a call gives by name. Raises LayoutError where inputs do not fit.
         """
+        if self._with_given is not None and len(inputs) > len(self.input_names):
+            other = self._for_more_inputs(inputs)
+            if other is not None:
+                return other(inputs)
         program = self._static
         return self._program(inputs)(inputs) if program is None else program(inputs)
 
     def profile(self, inputs: Inputs = (), *, calls: int = 1) -> list[StepTime]:
         """Calls that are timed step by step: what each step computed, in which layouts, how many bytes it touched, and
         how long it took in the call in which it was shortest, since other work of the machine only adds."""
+        other = self._for_more_inputs(inputs)
+        if other is not None:
+            return other.profile(inputs, calls=calls)
         program = self._single(self._program(inputs, whole=True))
         tensors = program.tensors(inputs)
         found: list[list[StepTime]] = []
@@ -283,6 +296,27 @@ class Executable:
         if program.tuning:
             lines.append(f"layouts      {program.tuning}")
         return "\n".join(lines)
+
+    # Inputs with defaults ---------------------------------------------------------------------------------------
+
+    def _for_more_inputs(self, inputs: Inputs) -> Executable | None:
+        """The executable for a call that gives inputs with defaults; None where it gives none, or what is no input."""
+        if self._with_given is None or not isinstance(inputs, Mapping):
+            return None
+        names = frozenset(inputs).difference(self.input_names)
+        if not names:
+            return None
+        with self._lock:
+            found = self._with_more_inputs.get(names)
+        if found is not None:
+            return found
+        with loading, self._lock:
+            found = self._with_more_inputs.get(names) or self._with_given(names)
+            if found is not None:
+                self._with_more_inputs[names] = found
+                if len(self._with_more_inputs) > _KEPT:
+                    self._with_more_inputs.popitem(last=False)
+            return found
 
     # Open sizes -------------------------------------------------------------------------------------------------
 

@@ -26,19 +26,17 @@ class ModelNodes:
     """The nodes of a model, functions of it inlined, in order."""
 
     def __init__(self, model: Model) -> None:
-        """Raises LayoutError where nodes of the model, which is loaded, are of different versions of operators."""
+        """Raises LayoutError where a node of a function of the model, which is loaded, is another operator in the
+        versions of operators of the model itself."""
         with loading:
+            from layout_ir.frontends.onnx.functions import domain_of, take_versions
             from layout_ir.frontends.onnx.tensor_protos import array_of
 
         graph = model.graph
-        self.versions = {entry.domain: entry.version for entry in model.proto.opset_import}
+        self.versions = {domain_of(entry.domain): entry.version for entry in model.proto.opset_import}
         """Of the operators, by domain."""
-        versions = self.versions
-        if any({d: call.opsets[d] for d in versions if d in call.opsets} != versions for call in model.calls):
-            raise LayoutError(
-                "shapes of the model depend on numbers, and a function of it uses other versions of operators than the "
-                "model itself"
-            )
+        for call in model.calls:
+            take_versions(call, self.versions, "the model, whose shapes depend on numbers")
         self.nodes: Sequence[onnx.NodeProto] = [call.proto for call in model.calls]
         self.stated = {value.name: value for value in (*graph.value_info, *graph.output)}
         """What the model says of the types of values, by name."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import onnx
 
     from layout_ir.api.staged_nodes import CompilePart
-    from layout_ir.frontends.onnx.model import Source
+    from layout_ir.frontends.onnx.model import AnySource
     from layout_ir.frontends.onnx.values import Value
 
     Shapes = Mapping[str, Sequence[int]]
@@ -119,7 +119,7 @@ class Cut:
     """Few integers that follow from shapes alone."""
 
 
-def cut(source: Source, one: Shapes, other: Shapes) -> Cut | None:
+def cut(source: AnySource, one: Shapes, other: Shapes) -> Cut | None:
     """A model cut by what its values are for two sets of shapes of its inputs. None where too little of it is fixed,
     where types of values depend on numbers, and where its functions are of several versions of operators.
 

@@ -277,7 +277,7 @@ class StagedNodes:
         prefix = import_prefix(model, shapes=shapes, unknown=unknown, constants=constants)
         # A node of that model would keep all of its weights.
         own = {id(call.proto): node for call, node in zip(model.calls, stage.nodes, strict=True)}
-        rest = [own[id(node)] for node in prefix.rest]
+        rest = [own[id(node)] if id(node) in own else _copied(node) for node in prefix.rest]
         there = {*stage.inputs, *stage.constants, *prefix.constants}
         ready = [
             node
@@ -395,6 +395,13 @@ def _is_ours(dtype: np.dtype[Any]) -> bool:
 def _type(value: Any) -> Any:
     """What a part is compiled for of a value that is no parameter; None for what is no tensor."""
     return (value.dtype, value.shape) if _is_tensor(value) else None
+
+
+def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
+    """A node of a branch, by itself."""
+    copy = type(node)()
+    copy.CopyFrom(node)
+    return copy
 
 
 def _row_major(array: Array) -> Array:

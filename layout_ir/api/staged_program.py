@@ -14,7 +14,7 @@ from layout_ir.forking import loading
 
 if TYPE_CHECKING:
     from layout_ir.api.staged_nodes import CompilePart
-    from layout_ir.frontends.onnx.model import Source
+    from layout_ir.frontends.onnx.model import AnySource
 
 
 class StagedProgram:
@@ -22,7 +22,7 @@ class StagedProgram:
 
     def __init__(
         self,
-        source: Source,
+        source: AnySource,
         shapes: Mapping[str, Sequence[int]] | None,
         compile_part: CompilePart,
         threads: int,

@@ -119,6 +119,27 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
     return found
 
 
+def decided_conditions(graph: Graph) -> dict[str, bool]:
+    """By name, the conditions of the Ifs of a graph that constants and known shapes decide."""
+    evaluation = _Evaluation(graph)
+    found: dict[str, bool] = {}
+    before = 0
+    for number, node in enumerate(graph.nodes):
+        if node.op_type != "If" or node.domain or not node.inputs:
+            continue
+        evaluation.decide_all(graph.nodes[before:number])
+        before = number
+        name = node.inputs[0]
+        array = None
+        if name in evaluation.decided:
+            array = evaluation.array(name)
+        elif name in graph.constants:
+            array = graph.small_constant(name)
+        if array is not None and array.size == 1:
+            found[name] = bool(array.all())
+    return found
+
+
 def has_open_results(node: Node) -> bool:
     """Whether some extent of a result of a node is not known."""
     shape_of = node.graph.shape

@@ -129,17 +129,22 @@ def is_pending(tensor: onnx.TensorProto) -> bool:
 
 
 def tensors_within(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """All tensors of a graph, of its nodes and of their subgraphs."""
+    """All tensors of a graph, of its nodes and of their subgraphs, both of a sparse one among them."""
     waiting = [graph]
     while waiting:
         found = waiting.pop()
         yield from found.initializer
+        sparse = list(found.sparse_initializer)
         for node in found.node:
             for attribute in node.attribute:
                 if attribute.HasField("t"):
                     yield attribute.t
                 yield from attribute.tensors
+                if attribute.HasField("sparse_tensor"):
+                    sparse.append(attribute.sparse_tensor)
             waiting += graphs_of(node)
+        for tensor in sparse:
+            yield from (tensor.values, tensor.indices)
 
 
 def _little_endian(array: NDArray[Any]) -> bytes | memoryview:

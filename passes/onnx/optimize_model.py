@@ -4,8 +4,9 @@ What comes out is the model that came in but for its Transposes: nodes keep thei
 values that lie as before keep theirs, weights are not read unless their order changes, and what nothing is won for
 stays as it is. The orders are chosen for the whole graph at once, at a cost that is proven to be the least; subgraphs
 take and give their values in the orders of the model. Functions with Transposes are written out in place of their calls
-where these move less then, loops carry their states in other orders, and what no order undoes is done to weights
-(`flattened_products`) or by dilations (`dilated_convolutions`).
+where these move less then, and branches that constants decide on in place of their Ifs; loops carry their states in
+other orders, and what no order undoes is done to weights (`flattened_products`) or by dilations
+(`dilated_convolutions`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from layout_ir.passes.onnx.blocked_channels import is_blocked
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
 from layout_ir.passes.onnx.counted_extents import keep_counts
+from layout_ir.passes.onnx.decided_branches import with_decided_branches
 from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions, may_dilate
 from layout_ir.passes.onnx.einsum_transposes import write_einsum_transposes
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
@@ -190,12 +192,19 @@ def optimize_orders(
             deadline=deadline,
         )
         inlined = with_moving_functions_inlined(model) if model.functions else None
+        written = inlined or model
+        decided = with_decided_branches(written, folder) if _has_transposes(written.graph) else None
         result = choose(model)
         if inlined is not None:
             other = choose(inlined)
             # What is moved in a function is the same in both: it counts in the one alone, before and after.
             if other.gain > result.gain:
                 result = other
+        if decided is not None:
+            other = choose(decided)
+            # The branch that is not taken has no part in what is left; before, it had one.
+            if _left(other) < _left(result):
+                result = replace(other, before=result.before, transposed=result.transposed)
         while (turned := _with_loops_rearranged(result, choose)) is not None:
             result = turned
         return result

@@ -227,3 +227,78 @@ def test_negative_shapes_of_a_module_are_in_its_types():
 def test_negative_inputs_that_do_not_fit(inputs: Any, message: str):
     with pytest.raises(LayoutError, match=message):
         li.compile(relu_module())(inputs)
+
+
+def with_defaults(extent: Any = 3) -> Any:
+    """`Reshape(x + w, s) * sparse`, where `w`, `s` and the sparse `v` have defaults."""
+    onnx = pytest.importorskip("onnx")
+    helper, types, to_tensor = onnx.helper, onnx.TensorProto, onnx.numpy_helper.from_array
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["a"]), helper.make_node("Reshape", ["a", "s"], ["b"]),
+        helper.make_node("Mul", ["b", "v"], ["y"]),
+    ]  # fmt: skip
+    values = [
+        ("x", types.FLOAT, [extent, 4]), ("w", types.FLOAT, ["rows", 4]), ("s", types.INT64, [2]),
+        ("v", types.FLOAT, [1]),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "defaults",
+        [helper.make_tensor_value_info(*value) for value in values],
+        [helper.make_tensor_value_info("y", types.FLOAT, None)],
+        [to_tensor(numbers((3, 4), 3), "w"), to_tensor(np.array([4, -1]), "s")],
+    )  # fmt: skip
+    graph.sparse_initializer.append(
+        helper.make_sparse_tensor(to_tensor(np.ones(1, np.float32), "v"), to_tensor(np.array([0]), "at"), [1])
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+GIVEN = {
+    "w": numbers((1, 4), 5),
+    "s": np.array([2, 6]),
+    "v": np.array([3], np.float32),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"shapes": {"x": (3, 4)}}, {"open": True}])
+def test_inputs_with_defaults_may_be_given_by_name(options: dict[str, Any]):
+    model = with_defaults("n" if options.pop("open", False) else 3)
+    executable = li.compile(model, **options)
+    x = numbers((3, 4), 7)
+    assert executable.input_names == ["x"]
+    for names in ("", "w", "s", "sv", "", "wsv", "s"):
+        feeds = {"x": x, **{name: GIVEN[name] for name in names}}
+        (ours,), (theirs,) = executable(feeds), outputs_of(model, feeds)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    np.testing.assert_allclose(executable([x])[0], outputs_of(model, {"x": x})[0], rtol=1e-6)
+    if not options:
+        assert executable.profile({"x": x, "w": GIVEN["w"]})
+
+
+def test_inputs_with_defaults_of_a_model_that_was_kept(tmp_path: Any):
+    """Also with the model in a file, its weights in another."""
+    onnx = pytest.importorskip("onnx")
+    path = tmp_path / "model.onnx"
+    model, stored = with_defaults(), with_defaults()
+    onnx.save_model(stored, str(path), save_as_external_data=True, size_threshold=0)
+    x = numbers((3, 4), 7)
+    for _ in range(2):
+        executable = li.compile(path, cache_dir=tmp_path / "kept")
+        for names in ("", "s"):
+            feeds = {"x": x, **{name: GIVEN[name] for name in names}}
+            np.testing.assert_allclose(executable(feeds)[0], outputs_of(model, feeds)[0], rtol=1e-6)
+
+
+def test_negative_what_is_no_input_with_a_default():
+    """Before version 4 of the format all initializers had to be listed as inputs, and are constants."""
+    x = numbers((3, 4), 7)
+    with pytest.raises(LayoutError, match="'z' is no input"):
+        li.compile(with_defaults())({"x": x, "z": x})
+    with pytest.raises(LayoutError, match="'x' is missing"):
+        li.compile(with_defaults())({"w": x})
+    with pytest.raises(LayoutError, match=r"input 'v' is .*, the array given is 2 of float32"):
+        li.compile(with_defaults())({"x": x, "v": np.ones(2, np.float32)})
+    old = with_defaults()
+    old.ir_version = 3
+    with pytest.raises(LayoutError, match="'s' is no input"):
+        li.compile(old)({"x": x, "s": GIVEN["s"]})

@@ -242,9 +242,9 @@ def test_a_call_that_does_not_fit_keeps_no_model_from_being_cut():
 def test_negative_a_model_whose_function_is_of_another_version_stays_whole():
     import onnx.helper as oh
 
-    own = oh.make_function(
-        "local", "Twice", ["a"], ["b"], [oh.make_node("Add", ["a", "a"], ["b"])], [oh.make_opsetid("", 17)]
-    )
+    # The axes of ReduceMean are an attribute in version 17, and an input in 18.
+    body = [oh.make_node("ReduceMean", ["a"], ["m"], axes=[1]), oh.make_node("Add", ["a", "m"], ["b"])]
+    own = oh.make_function("local", "Twice", ["a"], ["b"], body, [oh.make_opsetid("", 17)])
     nodes = [oh.make_node("Twice", ["x"], ["y"], domain="local"), oh.make_node("Neg", ["past"], ["z"])]
     value = oh.make_tensor_value_info
     inputs = [value("x", 1, [2, 8]), value("past", 1, [2, "m"])]

@@ -102,11 +102,35 @@ def test_branches_of_other_shapes():
 def test_sequences_go_from_node_to_node():
     nodes = [
         node("Relu", "x", "r"), node("SplitToSequence", "r -", "parts", axis=0, keepdims=1),
-        node("SequenceAt", "parts one", "part"), node("Exp", "part", "y"), node("SequenceLength", "parts", "n"),
+        node("SequenceAt", "parts place", "part"), node("Exp", "part", "y"), node("SequenceLength", "parts", "n"),
     ]  # fmt: skip
     x = numbers((3, 4))
-    made = model(nodes, {"x": x}, ["y", "n"], {"one": np.array(1)})
-    compare(made, {"x": x}, fallbacks={"SplitToSequence": 1, "SequenceAt": 1, "SequenceLength": 1})
+    made = model(nodes, {"x": x, "place": np.array(1)}, ["y", "n"], {})
+    calls = [{"x": x, "place": np.array(place)} for place in (1, 2, -3)]
+    compare(made, *calls, fallbacks={"SplitToSequence": 1, "SequenceAt": 1})
+
+
+def test_a_branch_that_a_constant_decides_is_compiled_part_by_part():
+    """Its initializer, and a second result of one of its nodes, are used behind what the run time knows."""
+    then = onnx.helper.make_graph(
+        [
+            node("MaxPool", "x", "largest where", kernel_shape=[2, 2]), node("NonZero", "largest", "places"),
+            node("Cast", "where", "w", to=1), node("ReduceMax", "w", "most", keepdims=0),
+            node("Cast", "places", "p", to=1), node("Mul", "p factor", "q"), node("Add", "q most", "r"),
+        ],
+        "then", [], [onnx.ValueInfoProto(name="r")],
+        [onnx.numpy_helper.from_array(np.array(3, np.float32), "factor")],
+    )  # fmt: skip
+    other = onnx.helper.make_graph([node("Neg", "x", "r")], "else", [], [onnx.ValueInfoProto(name="r")])
+    for graph in (then, other):
+        graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    nodes = [
+        node("Shape", "x", "extents"), node("Size", "extents", "rank"), node("Equal", "rank four", "c"),
+        node("If", "c", "z", then_branch=then, else_branch=other), node("Exp", "z", "y"),
+    ]  # fmt: skip
+    x = numbers((1, 2, 3, 4)) / 10
+    made = model(nodes, {"x": x}, ["y"], {"four": np.array(4)})
+    compare(made, {"x": x}, {"x": np.maximum(x, 0)}, fallbacks={"MaxPool": 1, "NonZero": 1})
 
 
 def test_a_model_of_open_sizes_whose_shapes_depend_on_numbers():

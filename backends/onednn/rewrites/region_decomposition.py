@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
@@ -18,11 +19,15 @@ from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 
 
 def pooled_regions(node: OpaqueNode) -> SSAValue:
-    """The result of a RoiAlign node on f32 or f64."""
+    """The result of a RoiAlign node on floats; those of 16 bits are computed in f32."""
     x, regions, batches = (node.input(number) for number in range(3))
     [result] = node.op.results
     dtype = dtype_of(x.type)
-    if dtype not in ("f32", "f64") or dtype_of(regions.type) != dtype or dtype_of(batches.type) != "i64":
+    if dtype_of(regions.type) != dtype or dtype_of(batches.type) != "i64":
+        raise Unsupported
+    if dtype in ("f16", "bf16"):
+        x, regions = (_converted(node, value, "f32") for value in (x, regions))
+    elif dtype not in ("f32", "f64"):
         raise Unsupported
     if len(shape_of(x)) != 4 or not prod((*shape_of(x), *shape_of(result)[1:])):
         raise Unsupported
@@ -34,6 +39,11 @@ def pooled_regions(node: OpaqueNode) -> SSAValue:
         [node.insert(PermuteOp(x, (0, 2, 3, 1))), regions, batches],
         {},
         node.op.node_attributes.data,
-        [tensor_type(result)],
+        [TensorType(tensor_type(x).element_type, shape_of(result), tensor_type(result).encoding)],
     )
-    return node.insert(made)
+    found = node.insert(made)
+    return found if dtype_of(found.type) == dtype else _converted(node, found, dtype)
+
+
+def _converted(node: OpaqueNode, value: SSAValue, dtype: str) -> SSAValue:
+    return node.converted(value, dtype, (None, None), (None, None))

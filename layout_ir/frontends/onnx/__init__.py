@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
 
+    from layout_ir.frontends.onnx.model import AnySource
+
 
 def from_onnx(
     source: str | PathLike[str] | bytes | onnx.ModelProto,
@@ -50,10 +52,7 @@ def from_onnx(
         )
 
 
-def to_run(
-    source: str | PathLike[str] | bytes | onnx.ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-) -> ModuleOp:
+def to_run(source: AnySource, shapes: Mapping[str, Sequence[int]] | None = None) -> ModuleOp:
     """The module of an ONNX model that is to run here and does not go out again, as `from_onnx` makes it with
     `keep_quantized`: QuantizeLinear and DequantizeLinear are conversions, where an op can say them."""
     with loading:

@@ -3,7 +3,7 @@
 The size of the result is computed first: 21 functions, each of which calls the next one twice, make 2^21 nodes from a
 file of 2 KB. A model may grow `GROWTH`-fold, a small one to `FLOOR_NODES` and `FLOOR_BYTES`.
 
-Each node keeps the operator versions that its function asks for. Calls inside of subgraphs (of If, Loop) stay calls.
+Each node keeps the operator versions that its function asks for; all nodes of a subgraph (of If, Loop) are of one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
-from layout_ir.frontends.onnx.subgraphs import graphs_of, outer_names
+from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within, nodes_within
 
 if TYPE_CHECKING:
     import onnx
@@ -54,7 +54,8 @@ def node_title(proto: onnx.NodeProto, number: int) -> str:
 def inlined(model: onnx.ModelProto, opsets: Mapping[str, int]) -> list[Call]:
     """The nodes of the graph, with those of functions in place of their calls.
 
-    Raises OnnxImportError where a function calls itself or is called wrongly, or where there would be too many nodes.
+    Raises OnnxImportError where a function calls itself or is called wrongly, where there would be too many nodes, or
+    where a function that is called in a subgraph uses other versions of operators than that.
     """
     nodes = model.graph.node
     if not model.functions:
@@ -66,7 +67,7 @@ def inlined(model: onnx.ModelProto, opsets: Mapping[str, int]) -> list[Call]:
             raise OnnxImportError(f"function {_word(function)} is defined twice")
         functions[key] = function
     _check_size(nodes, functions)
-    return list(_Inliner(model, functions).nodes(opsets))
+    return list(_Inliner(model, functions).calls(nodes, opsets, ""))
 
 
 def _key(node: onnx.NodeProto) -> Key:
@@ -81,12 +82,13 @@ def _check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.Fu
     """Raises OnnxImportError where a function calls itself, or where the inlined model would be too large."""
     sizes: dict[Key, tuple[int, int]] = {}
 
-    def size(inner: Sequence[onnx.NodeProto]) -> tuple[int, int]:
+    def size(body: Sequence[onnx.NodeProto]) -> tuple[int, int]:
         """Nodes and bytes, a call counting as a node; needs the sizes of what is called."""
+        inner = _with_nodes_within(body)
         called = [sizes[_key(node)] for node in inner if _key(node) in functions]
         return (
             len(inner) + sum(count for count, _ in called),
-            sum(node.ByteSize() for node in inner) + sum(bytes for _, bytes in called),
+            sum(node.ByteSize() for node in body) + sum(bytes for _, bytes in called),
         )
 
     for root in functions:
@@ -106,11 +108,11 @@ def _check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.Fu
                 path.append(key)
                 open_keys.add(key)
                 stack.append((key, True))
-                called = dict.fromkeys(_key(node) for node in functions[key].node)
+                called = dict.fromkeys(_key(node) for node in _with_nodes_within(functions[key].node))
                 stack += [(other, False) for other in called if other in functions]
     count, bytes = size(nodes)
     written = [*nodes, *(node for function in functions.values() for node in function.node)]
-    most_nodes = max(FLOOR_NODES, GROWTH * len(written))
+    most_nodes = max(FLOOR_NODES, GROWTH * len(_with_nodes_within(written)))
     most_bytes = max(FLOOR_BYTES, GROWTH * sum(node.ByteSize() for node in written))
     for what, there, most in (("nodes", count, most_nodes), ("bytes", bytes, most_bytes)):
         if there > most:
@@ -118,6 +120,45 @@ def _check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.Fu
             raise OnnxImportError(
                 f"the functions of the model, written out at their calls, make {word} {what}; "
                 f"at most {most} are imported from a model of this size"
+            )
+
+
+def _with_nodes_within(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """The nodes, and those of their subgraphs."""
+    return [each for node in nodes for each in ((node, *nodes_within(node)) if node.attribute else (node,))]
+
+
+def _is_same_operator(node: onnx.NodeProto, one: int, other: int) -> bool:
+    """Whether the operator of a node is the same in two versions of its domain: none between them changed it."""
+    if one == other:
+        return True
+    import onnx.defs
+
+    try:
+        first, second = (
+            onnx.defs.get_schema(node.op_type, version, domain_of(node.domain)) for version in (one, other)
+        )
+    except onnx.defs.SchemaError:
+        return False
+    return first.since_version == second.since_version
+
+
+def take_versions(call: Call, opsets: dict[str, int], place: str) -> None:
+    """Adds to `opsets`, the versions of operators in a place, those of domains that only this node of it uses.
+
+    Raises OnnxImportError, naming `place`, where the node, of a function of other versions, is another operator there.
+    """
+    if call.opsets == opsets:
+        return
+    for node in (call.proto, *nodes_within(call.proto)):
+        domain = domain_of(node.domain)
+        if domain not in call.opsets:
+            continue
+        version = opsets.setdefault(domain, call.opsets[domain])
+        if not _is_same_operator(node, version, call.opsets[domain]):
+            raise OnnxImportError(
+                f"{call.title}: is of version {call.opsets[domain]} of the operators, but is another operator in "
+                f"version {version} of {place}"
             )
 
 
@@ -137,15 +178,17 @@ class _Frame:
 
 class _Inliner:
     def __init__(self, model: onnx.ModelProto, functions: Mapping[Key, onnx.FunctionProto]):
-        self.graph = model.graph
         self.functions = functions
-        graph = model.graph
-        self.taken = {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
-        self.taken.update(name for node in graph.node for name in (*node.input, *node.output))
+        self.taken = set[str]()
+        for graph in graphs_within(model.graph):
+            self.taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
+            self.taken.update(name for node in graph.node for name in (*node.input, *node.output))
         self.number = 0
 
-    def nodes(self, opsets: Mapping[str, int]) -> Iterator[Call]:
-        stack = [_Frame(enumerate(self.graph.node), opsets, None, {}, "", "")]
+    def calls(self, nodes: Sequence[onnx.NodeProto], opsets: Mapping[str, int], title: str) -> Iterator[Call]:
+        """The nodes of a graph, with those of functions in place of their calls. `title` is the node in the graph of
+        the model that this is a subgraph of, if it is one."""
+        stack = [_Frame(enumerate(nodes), opsets, None, {}, "", title)]
         while stack:
             frame = stack[-1]
             entry = next(frame.nodes, None)
@@ -155,16 +198,35 @@ class _Inliner:
             number, proto = entry
             title = node_title(proto, number)
             if frame.title:
-                title = f"{frame.title}: {title} of function {frame.word}"
+                title = (
+                    f"{frame.title}: {title} of {f'function {frame.word}' if frame.word else 'its subgraph'}"
+                )
             here = proto if frame.names is None else self._renamed(proto, frame, frame.names)
             function = self.functions.get(_key(proto))
             if function is None:
-                yield Call(here, title, frame.opsets)
+                yield self._without_inner_calls(Call(here, title, frame.opsets))
                 continue
             called, passed = self._enter(function, here, frame, title)
             for node in passed:
                 yield Call(node, title, frame.opsets)
             stack.append(called)
+
+    def _without_inner_calls(self, call: Call) -> Call:
+        """A node, with the nodes of functions in place of their calls in its subgraphs."""
+        if all(_key(node) not in self.functions for node in nodes_within(call.proto)):
+            return call
+        import onnx
+
+        proto, opsets = onnx.NodeProto(), dict(call.opsets)
+        proto.CopyFrom(call.proto)
+        for graph in graphs_of(proto):
+            inner = list(self.calls(graph.node, call.opsets, call.title))
+            for entry in inner:
+                take_versions(entry, opsets, "the subgraph in which the function is called")
+            nodes = [onnx.NodeProto.FromString(entry.proto.SerializeToString()) for entry in inner]
+            del graph.node[:]
+            graph.node.extend(nodes)
+        return Call(proto, call.title, opsets)
 
     def _fresh(self, name: str) -> str:
         """A name for a value inside a function, which nothing else has."""
@@ -245,10 +307,10 @@ class _Inliner:
                 copy.CopyFrom(given)
                 copy.name = attribute.name
         for graph in graphs_of(result):
-            self.rename_subgraph(graph, frame, names)
+            self._rename_subgraph(graph, frame, names)
         return result
 
-    def rename_subgraph(self, graph: onnx.GraphProto, frame: _Frame, names: Mapping[str, str]) -> None:
+    def _rename_subgraph(self, graph: onnx.GraphProto, frame: _Frame, names: Mapping[str, str]) -> None:
         """Gives a subgraph of a function's node the names of the call; its own values get fresh ones, as an outer value
         that it uses may have one of theirs."""
         inner = dict(names)
@@ -271,16 +333,3 @@ def fresh_name(name: str, taken: set[str]) -> str:
         found = f"{name}_{number}"
     taken.add(found)
     return found
-
-
-def with_fresh_names(graph: onnx.GraphProto, taken: set[str]) -> onnx.GraphProto:
-    """A copy of a subgraph whose own values have names that are not `taken`; outer values keep theirs."""
-    import onnx
-
-    result = onnx.GraphProto()
-    result.CopyFrom(graph)
-    inliner = _Inliner(onnx.ModelProto(), {})
-    inliner.taken = taken
-    outer = {name: name for name in outer_names(graph)}
-    inliner.rename_subgraph(result, _Frame(iter(()), {}, None, {}, "", ""), outer)
-    return result

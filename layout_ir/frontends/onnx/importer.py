@@ -8,10 +8,11 @@ evaluation where all inputs are constants (`folding`), the translation of its op
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,9 +30,10 @@ from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_norms, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
 from layout_ir.frontends.onnx.folding import fold
-from layout_ir.frontends.onnx.functions import Call, domain_of, node_name, node_title, with_fresh_names
+from layout_ir.frontends.onnx.functions import Call, domain_of, node_name
 from layout_ir.frontends.onnx.import_error import (
     OnnxImportError,
+    UnknownTypeError,
     UnsupportedUse,
     is_unknown_type,
     quoted,
@@ -41,7 +43,16 @@ from layout_ir.frontends.onnx.model import Input, Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.ops_quantized import CONVERSIONS
 from layout_ir.frontends.onnx.signature import check_signature
-from layout_ir.frontends.onnx.subgraphs import captured_names
+from layout_ir.frontends.onnx.structured_values import (
+    OPERATORS,
+    AnyValue,
+    Apply,
+    StructuredNode,
+    StructuredValue,
+    is_structured,
+)
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of, names_defined
+from layout_ir.frontends.onnx.taken_branches import taken_branch
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.translation import Builder, Translation
 from layout_ir.frontends.onnx.untranslated import opaque
@@ -130,6 +141,8 @@ class _Import:
         self.constants = constants or {}
         self.builder = Builder(Block())
         self.values: dict[str, Value] = {}
+        self.structured: dict[str, StructuredValue] = {}
+        """Those values that are no tensors, by name."""
         self.budget = Budget()
         self.defined_by: dict[str, str] = {}
         self.stated: dict[str, onnx.TypeProto] = {}
@@ -146,8 +159,8 @@ class _Import:
 
     def _all_nodes(self) -> None:
         """Translates the nodes. Raises OnnxImportError, which says all that cannot be imported."""
-        live, self.uses = self._liveness()
-        obstacles, _ = self._nodes(live)
+        self.uses = Counter(value.name for value in self.graph.output)
+        obstacles, *_ = self._nodes(self._live(self.model.calls))
         if obstacles:
             error = obstacles[0][1] if len(obstacles) == 1 else _summary(obstacles)
             if all(is_unknown_type(each) for _, each in obstacles) and len(obstacles) > 1:
@@ -158,20 +171,18 @@ class _Import:
         inputs = self._inputs(shapes)
         for name in unknown:
             self._define(name, "a value that is given")
-        live, self.uses = self._liveness()
-        obstacles, missing = self._nodes(live, unknown)
+        self.uses = Counter(value.name for value in self.graph.output)
+        obstacles, missing, live = self._nodes(self._live(self.model.calls), unknown)
         for _, error in obstacles:
             if not is_unknown_type(error):
                 raise error
-        rest = [call for call in live if not missing.isdisjoint(call.proto.output)]
-        wanted = dict.fromkeys(value.name for value in self.graph.output)
-        for call in rest:
-            wanted |= dict.fromkeys(name for name in (*call.proto.input, *captured_names(call.proto)) if name)
+        rest, wanted = self._left(live, missing)
         names: list[str] = []
         constants: dict[str, NDArray[Any]] = {}
-        given = {value.name for value in inputs} | set(unknown)
+        given = {value.name for value in inputs} | set(unknown) | set(self.constants)
+        given |= {tensor.name for tensor in self.graph.initializer}
         for name in wanted:
-            if name in given or name in missing or name in self.initializers or name in self.constants:
+            if name in given or name in missing or name in self.structured:
                 continue
             value = self._value(name, "the graph")
             if isinstance(value, Constant):
@@ -180,6 +191,28 @@ class _Import:
                 names.append(name)
         module = self._function(inputs, names) if names else None
         return Prefix(module, names, constants, [call.proto for call in rest])
+
+    def _left(self, live: Sequence[Call], missing: set[str]) -> tuple[list[Call], dict[str, None]]:
+        """Those of the nodes that are left where these values are missing, and the names that they and the outputs use.
+
+        A sequence that they use is made by its node, which is left as well.
+        """
+        left = {id(call) for call in live if not missing.isdisjoint(call.proto.output)}
+        while True:
+            rest = [call for call in live if id(call) in left]
+            wanted = dict.fromkeys(value.name for value in self.graph.output)
+            for call in rest:
+                wanted |= dict.fromkeys(
+                    name for name in (*call.proto.input, *captured_names(call.proto)) if name
+                )
+            makers = {
+                id(call)
+                for call in live
+                if any(name in wanted and name in self.structured for name in call.proto.output)
+            }
+            if makers <= left:
+                return rest, wanted
+            left |= makers
 
     def _inputs(self, shapes: Mapping[str, Sequence[int]]) -> Sequence[Input]:
         """The inputs, as arguments of the function."""
@@ -228,81 +261,124 @@ class _Import:
             )
         self.defined_by[name] = by
 
-    def _liveness(self) -> tuple[list[Call], Counter[str]]:
-        """Nodes that the outputs depend on, in order, and how often these and the outputs use each value."""
-        uses = Counter(value.name for value in self.graph.output)
+    @cached_property
+    def taken(self) -> set[str]:
+        """The names of values in the graph and its subgraphs."""
+        graphs = (graph for call in self.model.calls for graph in graphs_of(call.proto))
+        return {*self.defined_by, *(name for graph in graphs for name in names_defined(graph))}
+
+    def _live(self, calls: Sequence[Call]) -> list[Call]:
+        """Those of the nodes that give what is used, in order; what they use is used as well from now on."""
         live: list[Call] = []
-        for call in reversed(self.model.calls):
-            if any(uses[name] for name in call.proto.output if name):
+        for call in reversed(calls):
+            if any(self.uses[name] for name in call.proto.output if name):
                 live.append(call)
-                uses.update(name for name in call.proto.input if name)
-                uses.update(captured_names(call.proto))
-        return live[::-1], uses
+                self.uses.update(_used(call))
+        return live[::-1]
 
     def _nodes(
         self, calls: Sequence[Call], unknown: Collection[str] = ()
-    ) -> tuple[list[tuple[Call, OnnxImportError]], set[str]]:
+    ) -> tuple[list[tuple[Call, OnnxImportError]], set[str], list[Call]]:
         """Translates the nodes: all that cannot be imported, not the first one alone, and the values that are missing
-        then, as those that are `unknown`."""
+        then, as those that are `unknown`; and the nodes with those of branches that are taken in place of their If."""
         obstacles: list[tuple[Call, OnnxImportError]] = []
         missing = set(unknown)
-        for call in calls:
-            if not missing.isdisjoint((*call.proto.input, *captured_names(call.proto))):
+        walked: list[Call] = []
+        waiting = deque(calls)
+        while waiting:
+            call = waiting.popleft()
+            if missing.isdisjoint(_used(call)):
+                try:
+                    with unforeseen_as_import_error(call.title):
+                        branch = self._taken_branch(call)
+                        if branch is not None:
+                            waiting.extendleft(reversed(branch))
+                            continue
+                        self._node(call)
+                except OnnxImportError as error:
+                    if isinstance(error, UnforeseenError):
+                        raise
+                    obstacles.append((call, error))
+                    missing.update(filter(None, call.proto.output))
+            else:
                 missing.update(filter(None, call.proto.output))
-                continue
-            try:
-                with unforeseen_as_import_error(call.title):
-                    self._node(call)
-            except OnnxImportError as error:
-                if isinstance(error, UnforeseenError):
-                    raise
-                obstacles.append((call, error))
-                missing.update(filter(None, call.proto.output))
-        return obstacles, missing
+            walked.append(call)
+        return obstacles, missing, walked
 
     def _node(self, call: Call) -> None:
         proto = call.proto
-        if proto.op_type == "If" and domain_of(proto.domain) == "" and proto.input:
-            condition = self._value(proto.input[0], call.title) if proto.input[0] else None
-            if isinstance(condition, Constant) and condition.array.size == 1:
-                self._branch(call, "then_branch" if condition.array.all() else "else_branch")
-                return
-        inputs = [self._value(name, call.title) if name else None for name in proto.input]
-        node = Node(call, inputs, self.budget, self.model.folder)
+        inputs = [self._any_value(name, call.title) if name else None for name in proto.input]
+        tensors = [None if is_structured(value) else value for value in inputs]
+        node = Node(call, tensors, self.budget, self.model.folder)
         node.users = self.uses
         self.builder.location = location(node_name(proto))
+        is_on_structured = any(map(is_structured, inputs))
         with foreseen_as_import_error(node.title):
             node.check_attributes()
-            results = self._translate(node)
+            if (
+                not node.domain
+                and node.op_type in OPERATORS
+                and (is_on_structured or node.op_type != "Identity")
+            ):
+                results: Sequence[AnyValue | None] = [StructuredNode(node, inputs, self._apply(call)).value()]
+            elif is_on_structured:
+                (first, *_) = filter(is_structured, inputs)
+                raise UnknownTypeError(f"one of its inputs is {first}; only tensors are supported")
+            else:
+                results = self._translate(node)
         _name_results(results, proto.output)
         for name, value in zip(proto.output, results, strict=False):
-            if name and value is not None:
+            if not name or value is None:
+                continue
+            if is_structured(value):
+                self.structured[name] = value
+            else:
                 self._store(name, value)
 
-    def _branch(self, call: Call, branch: str) -> None:
-        """Translates the nodes of the branch that an If with a constant condition takes.
+    def _apply(self, call: Call) -> Apply:
+        """What translates nodes of standard operators that a node stands for."""
+        import onnx.helper
+
+        def apply(op_type: str, inputs: Sequence[Value], count: int, **attributes: Any) -> list[Value]:
+            names = [f"{call.proto.output[0]}_{number}" for number in range(count)]
+            proto = onnx.helper.make_node(
+                op_type, [f"input_{k}" for k in range(len(inputs))], names, **attributes
+            )
+            node = Node(replace(call, proto=proto), inputs, self.budget, self.model.folder)
+            return [value for value in self._translate(node) if value is not None]
+
+        return apply
+
+    def _taken_branch(self, call: Call) -> list[Call] | None:
+        """The nodes of the branch that an If with a constant condition takes, those that are used; None for all else.
 
         Exporters write such an If where a shape decides. Raises OnnxImportError where the branch is missing or
         has another number of results.
         """
-        graphs = [attribute.g for attribute in call.proto.attribute if attribute.name == branch]
-        if len(graphs) != 1 or len(graphs[0].output) != len(call.proto.output):
-            raise OnnxImportError(f"{call.title}: has no {branch} with {len(call.proto.output)} results")
-        graph = with_fresh_names(graphs[0], set(self.defined_by))
-        self.initializers |= {tensor.name: tensor for tensor in graph.initializer}
-        for number, proto in enumerate(graph.node):
-            title = f"{call.title}: {node_title(proto, number)} of its {branch}"
-            for name in filter(None, proto.output):
-                self._define(name, title)
-            self._node(Call(proto, title, call.opsets))
-        for value, name in zip(graph.output, call.proto.output, strict=True):
-            if name:
-                self.values[name] = self._value(value.name, call.title)
+        proto = call.proto
+        if proto.op_type != "If" or domain_of(proto.domain) or not proto.input or not proto.input[0]:
+            return None
+        condition = self._value(proto.input[0], call.title)
+        if not isinstance(condition, Constant) or condition.array.size != 1:
+            return None
+        branch = taken_branch(call, bool(condition.array.all()), self.taken)
+        for tensor in branch.graph.initializer:
+            self.initializers[tensor.name] = tensor
+            self._define(tensor.name, f"an initializer of the {branch.name} of {call.title}")
+        results = set(proto.output)
+        for inner in branch.calls:
+            for name in inner.proto.output:
+                if name in results:
+                    results.remove(name)  # the If itself was said to give it
+                elif name:
+                    self._define(name, inner.title)
+        self.uses.subtract(_used(call))
+        return self._live(branch.calls)
 
     def _opaque(self, node: Node) -> Sequence[Value | None]:
-        captures = {name: self._value(name, node.title) for name in captured_names(node.proto)}
         try:
-            return opaque(self.builder, node, captures, self.model.functions, self.stated)
+            captures = {name: self._value(name, node.title) for name in captured_names(node.proto)}
+            return opaque(self.builder, node, captures, self.stated)
         except LayoutError as error:
             if isinstance(error, UnforeseenError):
                 raise
@@ -359,8 +435,13 @@ class _Import:
             why = f"; {node.not_folded}" if node.not_folded and node.not_folded not in str(other) else ""
             raise OnnxImportError(f"{error}{why}; and as it is: {other}") from other
 
+    def _any_value(self, name: str, title: str) -> AnyValue:
+        return self.structured[name] if name in self.structured else self._value(name, title)
+
     def _value(self, name: str, title: str) -> Value:
         if name not in self.values:
+            if name in self.structured:
+                raise UnknownTypeError(f"{title} uses {quoted(name)}, {self.structured[name]}: no tensor")
             if name in self.initializers:
                 array = array_of(self.initializers[name], self.model.folder, f"initializer {quoted(name)}")
                 self.budget.grow(array.nbytes)
@@ -446,7 +527,12 @@ def _reshaped(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> bo
     )
 
 
-def _name_results(results: Sequence[Value | None], names: Sequence[str]) -> None:
+def _used(call: Call) -> list[str]:
+    """The names of the values that a node uses, by its subgraphs among them."""
+    return [name for name in (*call.proto.input, *captured_names(call.proto)) if name]
+
+
+def _name_results(results: Sequence[AnyValue | None], names: Sequence[str]) -> None:
     """Writes the names of the outputs of a node into the locations of the ops that make them, for the first time."""
     found = {value: name for value, name in zip(results, names, strict=False) if isinstance(value, OpResult)}
     for op in {value.op: None for value in found}:

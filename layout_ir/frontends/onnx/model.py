@@ -17,6 +17,7 @@ from layout_ir.frontends.onnx.functions import Call, domain_of, inlined
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
 from layout_ir.frontends.onnx.node_order import with_sorted_nodes
 from layout_ir.frontends.onnx.old_opsets import OLDEST_READ, OPSET, renewed
+from layout_ir.frontends.onnx.sparse_tensors import with_dense_constants
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.frontends.onnx.tensor_protos import bring_inside, check_shape, numpy_type
 
@@ -33,8 +34,6 @@ class Model:
 
     proto: onnx.ModelProto
     calls: Sequence[Call]
-    functions: frozenset[str]
-    """The local functions, as "domain.name"."""
     folder: Path | None
     """The folder of the file, for external data; None for a model that did not come from a file."""
 
@@ -53,20 +52,27 @@ class Input:
     dtype: np.dtype[Any]
 
 
+@dataclass(frozen=True)
+class WithoutDefaults:
+    """A model whose inputs of these names have defaults, which are taken away: all calls give them."""
+
+    source: AnySource
+    names: frozenset[str]
+
+
 if TYPE_CHECKING:
     Source = str | os.PathLike[str] | bytes | onnx.ModelProto
     """What a model is read from: a file, its bytes, or the model itself."""
+    AnySource = Source | WithoutDefaults
 
 
-def load(source: Source) -> Model:
+def load(source: AnySource) -> Model:
     """The model in a file, in bytes or in a ModelProto, its nodes in an order in which they can run.
 
     Raises OnnxImportError where it is cut, invalid or too old.
     """
     model, folder, title = _read(source)
-    if model.graph.sparse_initializer:
-        name = model.graph.sparse_initializer[0].values.name
-        raise OnnxImportError(f"initializer {quoted(name)} is sparse; only dense ones are supported")
+    model = with_dense_constants(model, folder)
     opsets = _opsets(model.opset_import, title)
     for function in model.functions:
         _opsets(function.opset_import, f"function {quoted(function.name)}", OLDEST_OPSET)
@@ -74,12 +80,11 @@ def load(source: Source) -> Model:
         for node in model.graph.node:
             for graph in graphs_of(node) if node.attribute else ():
                 bring_inside(graph, folder)
-    functions = frozenset(f"{domain_of(function.domain)}.{function.name}" for function in model.functions)
     calls = inlined(model, opsets)
     # A model of other domains only, as converters of trees write them, need not say it.
     if any("" not in call.opsets and not domain_of(call.proto.domain) for call in calls):
         raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
-    return Model(model, calls, functions, folder)
+    return Model(model, calls, folder)
 
 
 def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
@@ -100,7 +105,7 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
     return model, folder
 
 
-def _read(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
+def _read(source: AnySource) -> tuple[onnx.ModelProto, Path | None, str]:
     """The checked model, its folder, and its title in messages."""
     try:
         with loading:
@@ -111,6 +116,9 @@ def _read(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
         ) from error
 
     folder = None
+    if isinstance(source, WithoutDefaults):
+        model, folder, title = _read(source.source)
+        return _without_defaults(model, source.names), folder, title
     if isinstance(source, onnx.ModelProto):
         model, title = source, "the ModelProto"
     elif isinstance(source, bytes):
@@ -125,6 +133,19 @@ def _read(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
     _check(model, title)
     _check_names(model)
     return renewed(with_sorted_nodes(model)), folder, title
+
+
+def _without_defaults(model: onnx.ModelProto, names: frozenset[str]) -> onnx.ModelProto:
+    """A copy of the model without these initializers."""
+    result = type(model)()
+    result.CopyFrom(model)
+    graph = result.graph
+    dense = [tensor for tensor in model.graph.initializer if tensor.name not in names]
+    sparse = [tensor for tensor in model.graph.sparse_initializer if tensor.values.name not in names]
+    del graph.initializer[:], graph.sparse_initializer[:]
+    graph.initializer.extend(dense)
+    graph.sparse_initializer.extend(sparse)
+    return result
 
 
 def _opsets(
@@ -247,6 +268,16 @@ def graph_inputs(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) ->
     if unknown:
         raise _dynamic_inputs(unknown)
     return [_input(value, shapes.get(value.name)) for value in values]
+
+
+def inputs_with_defaults(model: onnx.ModelProto) -> list[str]:
+    """The inputs of which a model has initializers, which a call may give other values."""
+    if model.ir_version < 4:  # before, initializers had to be listed as inputs
+        return []
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {tensor.values.name for tensor in graph.sparse_initializer}
+    return [value.name for value in graph.input if value.name in constants]
 
 
 def is_dynamic(value: onnx.ValueInfoProto) -> bool:

@@ -6,10 +6,10 @@ to 16-bit floats puts Casts behind the nodes that use them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of, graphs_within
+from layout_ir.frontends.onnx.subgraphs import bodies_of, captured_names
 
 if TYPE_CHECKING:
     import onnx
@@ -22,27 +22,18 @@ def with_sorted_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
     Nodes that wait for one another, and graphs in which a value has two makers, have no order and stay as they are:
     whoever reads them says where.
     """
-    if all(map(_is_sorted, _bodies(model))):
+    if all(map(_is_sorted, bodies_of(model))):
         return model
     import onnx
 
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    for body in _bodies(result):
+    for body in bodies_of(result):
         if not _is_sorted(body) and (order := _order(body)) is not None:
             nodes = [onnx.NodeProto.FromString(body.node[number].SerializeToString()) for number in order]
             del body.node[:]
             body.node.extend(nodes)
     return result
-
-
-def _bodies(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
-    """The graph of a model, its functions and all their subgraphs, what is inside before what is around it."""
-    yield from graphs_within(model.graph)
-    for function in model.functions:
-        for graph in (inner for node in function.node for inner in graphs_of(node)):
-            yield from graphs_within(graph)
-        yield function
 
 
 def _used(node: onnx.NodeProto) -> Sequence[str]:

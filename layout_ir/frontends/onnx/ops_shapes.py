@@ -297,6 +297,19 @@ def _gather(builder: Builder, node: Node) -> Value:
     return builder.apply(nn.GatherOp, x, node.input(1), axis=axis)
 
 
+def _compress(builder: Builder, node: Node) -> Value:
+    """The elements, or with an axis the slices, at whose places a condition that is constant is true."""
+    x, condition = node.input(0), node.constant(1)
+    if condition is None or condition.ndim != 1 or condition.dtype != np.bool_:
+        raise OnnxImportError("input 1 is no list of truth values")
+    axis = normalize_axis(node.get("axis", 0), len(shape_of(x))) if node.has("axis") else 0
+    if not node.has("axis"):
+        x = reshaped(builder, node, x, (prod(shape_of(x)),))
+    # It may be shorter than the dim: what lies behind it is left out.
+    places = np.flatnonzero(condition[: shape_of(x)[axis]]).astype(np.int64)
+    return builder.apply(nn.GatherOp, x, Constant(places, f"{node.output}.places"), axis=axis)
+
+
 def _arg_reduce(op: type[nn.ArgMaxOp] | type[nn.ArgMinOp]) -> Translate:
     def translate(builder: Builder, node: Node) -> Value:
         x = node.input(0)
@@ -529,6 +542,7 @@ _VIEWS: dict[str, Translate] = {
 _OPS: dict[str, Translate] = {
     "ArgMax": _arg_reduce(nn.ArgMaxOp),
     "ArgMin": _arg_reduce(nn.ArgMinOp),
+    "Compress": _compress,
     "Concat": _concat,
     "CumSum": _cum_sum,
     "DepthToSpace": _depth_to_space,

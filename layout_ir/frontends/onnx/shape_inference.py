@@ -13,7 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
-from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within, nodes_within
+from layout_ir.frontends.onnx.subgraphs import (
+    graphs_of,
+    graphs_within,
+    nodes_within,
+    own_names,
+    rename_values,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -47,7 +53,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
     try:
         found = onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
         if before:
-            _rename(found.graph, before)
+            rename_values(found.graph, before)
         return found
     except onnx.checker.ValidationError as error:
         raise OnnxImportError(f"the model is not valid: {error}") from error
@@ -57,7 +63,7 @@ def _names_twice(graph: onnx.GraphProto) -> set[str]:
     """The names that several graphs have for values of theirs."""
     once, twice = set[str](), set[str]()
     for inner in graphs_within(graph):
-        names = _names_of(inner)
+        names = own_names(inner)
         twice |= once & names
         once |= names
     return twice
@@ -69,7 +75,7 @@ def _distinguish(graph: onnx.GraphProto, names: set[str]) -> dict[str, str]:
     Returns the names that they had, by those that they have.
     """
     before: dict[str, str] = {}
-    taken = {name for inner in graphs_within(graph) for name in _names_of(inner)}
+    taken = {name for inner in graphs_within(graph) for name in own_names(inner)}
 
     def fresh(name: str) -> str:
         number = len(before)
@@ -84,29 +90,10 @@ def _distinguish(graph: onnx.GraphProto, names: set[str]) -> dict[str, str]:
     for here, scope in waiting:
         for node in here.node:
             for inner in graphs_of(node) if node.attribute else ():
-                own = {name: fresh(name) for name in sorted(_names_of(inner) & names)}
+                own = {name: fresh(name) for name in sorted(own_names(inner) & names)}
                 waiting.append((inner, {**scope, **own}))
-        _rename(here, scope, deep=False)
+        rename_values(here, scope, deep=False)
     return before
-
-
-def _rename(graph: onnx.GraphProto, names: dict[str, str], *, deep: bool = True) -> None:
-    """Gives values other names, in place: in a graph, and with `deep` in its subgraphs."""
-    for here in graphs_within(graph) if deep else (graph,):
-        tensors = (*here.initializer, *(sparse.values for sparse in here.sparse_initializer))
-        for value in (*here.input, *here.output, *here.value_info, *tensors):
-            value.name = names.get(value.name, value.name)
-        for node in here.node:
-            for field in (node.input, node.output):
-                field[:] = [names.get(name, name) for name in field]
-
-
-def _names_of(graph: onnx.GraphProto) -> set[str]:
-    """The names of the values that a graph gives names to."""
-    tensors = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
-    found = {value.name for value in (*graph.input, *tensors)}
-    found.update(name for node in graph.node for name in node.output if name)
-    return found
 
 
 def with_defaults(node: onnx.NodeProto) -> onnx.NodeProto:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     import onnx
@@ -39,6 +39,20 @@ def graphs_within(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
 
 
+def bodies_of(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+    """The graph of a model, its functions and all their subgraphs, what is inside before what is around it."""
+    yield from graphs_within(model.graph)
+    for function in model.functions:
+        for graph in (inner for node in function.node for inner in graphs_of(node)):
+            yield from graphs_within(graph)
+        yield function
+
+
+def is_graph(body: onnx.GraphProto | onnx.FunctionProto) -> TypeGuard[onnx.GraphProto]:
+    """Whether a body is a graph, which has constants of its own, and not a function."""
+    return body.DESCRIPTOR.name == "GraphProto"
+
+
 def captured_names(proto: onnx.NodeProto) -> list[str]:
     """Names of outer values that the subgraphs of a node use, each once, in order of use."""
     graphs = graphs_of(proto)
@@ -56,3 +70,27 @@ def outer_names(graph: onnx.GraphProto) -> list[str]:
         own.update(node.output)
     names.update(dict.fromkeys(value.name for value in graph.output if value.name not in own))
     return list(names)
+
+
+def own_names(graph: onnx.GraphProto) -> set[str]:
+    """The names of the values that a graph gives names to."""
+    tensors = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    found = {value.name for value in (*graph.input, *tensors)}
+    found.update(name for node in graph.node for name in node.output if name)
+    return found
+
+
+def names_defined(graph: onnx.GraphProto) -> set[str]:
+    """The names of the values that a graph and its subgraphs give names to."""
+    return {name for inner in graphs_within(graph) for name in own_names(inner)}
+
+
+def rename_values(graph: onnx.GraphProto, names: Mapping[str, str], *, deep: bool = True) -> None:
+    """Gives values other names, in place: in a graph, and with `deep` in its subgraphs."""
+    for here in graphs_within(graph) if deep else (graph,):
+        tensors = (*here.initializer, *(sparse.values for sparse in here.sparse_initializer))
+        for value in (*here.input, *here.output, *here.value_info, *tensors):
+            value.name = names.get(value.name, value.name)
+        for node in here.node:
+            for field in (node.input, node.output):
+                field[:] = [names.get(name, name) for name in field]

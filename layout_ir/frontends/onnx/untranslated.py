@@ -6,7 +6,7 @@ what the model itself says of the value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
@@ -29,15 +29,14 @@ if TYPE_CHECKING:
 
 
 def opaque(
-    builder: Builder, node: Node, captures: Mapping[str, Value], functions: Iterable[str], stated: Types
+    builder: Builder, node: Node, captures: Mapping[str, Value], stated: Types
 ) -> list[SSAValue | None]:
     """The outputs of the `nn.opaque` that stands for a node, None for one that is left out.
 
-    `captures` has the outer values that subgraphs use, `functions` the functions of the model ("domain.name"), `stated`
-    the types that the model says of its values. Raises OnnxImportError where an output has no type of static shape, or
-    the node is not valid.
+    `captures` has the outer values that subgraphs use, `stated` the types that the model says of its values. Raises
+    OnnxImportError where an output has no type of static shape, or the node is not valid.
     """
-    opsets = _opsets_of(node, set(functions))
+    opsets = _opsets_of(node)
     inputs = [None if value is None else builder.operand(value) for value in node.given]
     outer = {name: builder.operand(value) for name, value in captures.items()}
     types = output_types(node, captures, opsets)
@@ -84,19 +83,14 @@ def _tensor_type(types: Sequence[onnx.TypeProto | None], title: str) -> TensorTy
     raise UnknownTypeError(f"{title} has no static type: {problem}")
 
 
-def _opsets_of(node: Node, functions: set[str]) -> dict[str, int]:
+def _opsets_of(node: Node) -> dict[str, int]:
     """Versions of the operators that the node and its subgraphs use, its own domain first.
 
-    Raises OnnxImportError where a subgraph calls a function of the model.
+    Raises OnnxImportError where the model says none for a domain.
     """
     opsets = {node.domain: node.opset}
     for inner in nodes_within(node.proto):
         domain = domain_of(inner.domain)
-        if f"{domain}.{inner.op_type}" in functions:
-            raise OnnxImportError(
-                f"its subgraph calls {quoted(inner.op_type)}, a function of the model, which is supported outside of "
-                "subgraphs only"
-            )
         opsets[domain] = node.opset_of(domain)
     for domain, version in opsets.items():
         if not version:

@@ -237,3 +237,17 @@ def test_rows_go_from_their_axis_on_before_opset_13(operator: str, opset: int, a
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7)
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(found, session.run(None, {"x": x})[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_an_optional_value_is_what_it_holds_or_nothing(given: bool):
+    helper = onnx.helper
+    kind = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [3])
+    nodes = [
+        helper.make_node("Optional", ["x"] if given else [], ["o"], type=kind),
+        helper.make_node("OptionalHasElement", ["o"], ["there"]),
+    ]
+    x = np.ones(3, np.float32)
+    held, there = NodeEvaluation(nodes, {"": 18})({"x": x} if given else {})
+    assert held is (x if given else None)
+    assert there == given

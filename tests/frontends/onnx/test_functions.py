@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
+import layout_ir as li
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from tests.frontends.onnx.models import model, node, ops_of
 from tests.frontends.onnx.running import run
@@ -107,6 +108,111 @@ def test_functions_compute_what_onnx_runtime_computes(source: onnx.ModelProto):
         np.testing.assert_allclose(ours, np.asarray(theirs), rtol=1e-6)
 
 
+def value_of(name: str, element: int = onnx.TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    shape = X.shape if element == onnx.TensorProto.FLOAT else ()
+    return helper.make_tensor_value_info(name, element, shape)
+
+
+def branching(
+    condition: str, then: Sequence[onnx.NodeProto], other: Sequence[onnx.NodeProto]
+) -> onnx.NodeProto:
+    """An If that gives "z", of branches that end in "r"."""
+    graphs = [
+        helper.make_graph(nodes, name, [], [value_of("r")])
+        for name, nodes in (("then", then), ("else", other))
+    ]
+    return node("If", condition, "z", then_branch=graphs[0], else_branch=graphs[1])
+
+
+LOOP = node(
+    "Loop",
+    "count - x",
+    "y",
+    body=helper.make_graph(
+        [node("Identity", "going", "go"), call("outer", "state", "t"), call("pair", "t x", "next u")],
+        "body",
+        [
+            value_of("number", onnx.TensorProto.INT64),
+            value_of("going", onnx.TensorProto.BOOL),
+            value_of("state"),
+        ],
+        [value_of("go", onnx.TensorProto.BOOL), value_of("next")],
+    ),
+)
+CHOICE = function(
+    "choice",
+    "a c",
+    "b",
+    [
+        branching(
+            "c", [call("slope", "a", "r", slope=0.5)], [call("pair", "a a", "r t"), node("Neg", "t", "u")]
+        ),
+        node("Identity", "z", "b"),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        with_functions(
+            [
+                branching("c", [call("outer", "x", "r")], [node("Exp", "x", "s"), call("pair", "s x", "r -")]),
+                node("Neg", "z"),
+            ],
+            OUTER, PAIR, SLOPE,
+        ),
+        with_functions([LOOP], OUTER, PAIR, SLOPE),
+        # Two calls of a function that calls others in branches, in a branch.
+        with_functions(
+            [
+                branching("c", [call("choice", "x c", "s"), call("choice", "s c", "r")], [node("Neg", "x", "r")]),
+                call("choice", "z c"),
+            ],
+            CHOICE, PAIR, SLOPE,
+        ),
+        # Of another version of operators, which are the same in both.
+        with_functions(
+            [branching("c", [call("old", "x", "r")], [node("Neg", "x", "r")]), node("Neg", "z")],
+            function("old", "a", "b", [node("Relu", "a", "t"), node("Add", "t a", "b")], opset=14),
+        ),
+    ],
+    ids=["branch", "loop", "both", "version"],
+)  # fmt: skip
+@pytest.mark.parametrize("condition", [True, False])
+def test_functions_in_subgraphs_compute_what_onnx_runtime_computes(source: onnx.ModelProto, condition: bool):
+    given = onnx.ModelProto()
+    given.CopyFrom(source)
+    constants = {"c": np.array(condition), "count": np.array(3)}
+    for name in constants:
+        given.graph.input.append(
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(constants[name].dtype), ())
+        )
+    before = given.SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    feeds = {"x": X, **constants}
+    (theirs,) = onnxruntime.InferenceSession(before, options).run(None, feeds)
+    (ours,) = run(from_onnx(given), list(feeds.values()))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    (ours,) = li.compile(given)(feeds)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    assert given.SerializeToString() == before
+
+
+def test_negative_a_function_of_another_operator_in_a_subgraph():
+    """Softmax went over all later dims until opset 12, and a subgraph has one version."""
+    old = function("old", "a", "b", [node("Softmax", "a", "b", axis=0)], opset=12)
+    source = with_functions(
+        [branching("c", [call("old", "x", "r")], [node("Neg", "x", "r")]), node("Neg", "z")], old
+    )
+    source.graph.input.append(value_of("c", onnx.TensorProto.BOOL))
+    with pytest.raises(
+        OnnxImportError, match=r"\(Softmax\) of function 'mine.old': is of version 12 of the operators"
+    ):
+        from_onnx(source)
+
+
 def test_a_result_may_be_an_input():
     """ONNX Runtime does not load such a model."""
     both = function("both", "a", "a b", [node("Neg", "a", "b")])
@@ -182,6 +288,17 @@ def test_negative_functions_that_make_too_many_bytes():
                 function("g", "a", "b", [call("f", "a", "b")]),
             ),
             "calls itself: 'mine.f' -> 'mine.g' -> 'mine.f'",
+        ),
+        (
+            with_functions(
+                [call("f", "x")],
+                function("f", "a", "b", [branching("c", [call("f", "a", "r")], []), node("Neg", "z", "b")]),
+            ),
+            "function 'mine.f' calls itself: 'mine.f' -> 'mine.f'",
+        ),
+        (
+            with_functions([branching("c", [call("pair", "x x x", "r z")], []), node("Neg", "z")], PAIR),
+            r"node 0 'z' \(If\): node 0 'r' \(pair\) of its subgraph: has 3 inputs, but function 'mine.pair' has 2",
         ),
         (
             with_functions([call("pair", "x x x", "y z")], PAIR),

@@ -219,14 +219,6 @@ def test_negative_corrupt_initializer():
         from_onnx(source)
 
 
-def test_negative_sparse_initializer():
-    source = model([node("Relu", "x")], X)
-    sparse = source.graph.sparse_initializer.add()
-    sparse.values.name = "w"
-    with pytest.raises(OnnxImportError, match="initializer 'w' is sparse"):
-        from_onnx(source)
-
-
 def test_negative_without_the_onnx_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(

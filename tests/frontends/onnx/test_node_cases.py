@@ -45,9 +45,10 @@ EXCEPTIONS = {
 
 PARAMETERS = {
     "axes", "axis", "constant_value", "ends", "k", "output_shape", "pads", "ratio", "repeats", "roi", "scales", "shape",
-    "sizes", "split", "starts", "steps", "training_mode",
+    "sizes", "split", "starts", "steps", "training_mode", "Compress.condition", "ConstantOfShape.input",
 }  # fmt: skip
-"""Inputs of ops, as their schemas call them, that say what is done, and are constants in networks."""
+"""Inputs of ops, as their schemas call them (those of one op behind its name), that say what is done, and are constants
+in networks."""
 
 
 @functools.cache
@@ -93,7 +94,8 @@ def imported(model: onnx.ModelProto, data: list[Any]) -> tuple[ModuleOp, list[ND
     for node in model.graph.node:
         formals = onnx.defs.get_schema(node.op_type, opsets[node.domain], node.domain).inputs
         for formal, name in zip(formals, node.input, strict=False):
-            if (formal.name in PARAMETERS or node.op_type == "ConstantOfShape") and name in given:
+            names = {formal.name, f"{node.op_type}.{formal.name}"}
+            if not names.isdisjoint(PARAMETERS) and name in given:
                 model.graph.initializer.append(numpy_helper.from_array(np.asarray(given.pop(name)), name))
     return from_onnx(model), arrays(given.values())
 

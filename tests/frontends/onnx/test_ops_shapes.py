@@ -181,6 +181,20 @@ def test_negative_an_index_outside_of_the_dim():
         run(from_onnx(source), [numbers(5, 6)])
 
 
+@pytest.mark.parametrize("condition", [[True, False, True], [False], [], [False, True, True, True, True]])
+@pytest.mark.parametrize("attributes", [{}, {"axis": 0}, {"axis": -1}])
+def test_a_constant_condition_gathers(condition: list[bool], attributes: dict[str, Any]):
+    constants = {"c": np.array(condition, np.bool_)}
+    source = model([node("Compress", "x c", **attributes)], {"x": (5, 6)}, constants=constants, opset=13)
+    check_like_onnx_runtime(source, {"x": numbers(5, 6)})
+
+
+def test_negative_a_condition_that_is_no_list_of_truth_values():
+    source = model([node("Compress", "x c")], {"x": (5, 6)}, constants={"c": np.ones((1, 2), np.bool_)})
+    with pytest.raises(OnnxImportError, match="input 1 is no list of truth values"):
+        from_onnx(source)
+
+
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("attributes", [{}, {"axis": -1, "keepdims": 0}, {"axis": 1, "select_last_index": 1}])
 def test_arg_max_is_that_of_onnx_runtime(op: str, attributes: dict[str, Any]):

@@ -155,15 +155,11 @@ def test_a_type_that_the_model_states_is_taken_where_inference_knows_none():
             [node("NonZero", "x")],
             r"output 0 'y' has no static type: its shape \(3, \?\) is only known at run time",
         ),
-        (
-            [node("SequenceConstruct", "x x")],
-            "output 0 'y' is no tensor but sequence; only tensors are supported",
-        ),
         ([node("Atan", "x x")], "not valid|more inputs|input size"),
         ([node("Atan", "x", "y", speed=3)], "speed"),
         ([node("TopK", "x", "y i")], "TopK"),
     ],
-    ids=["data-dependent", "sequence", "inputs", "attribute", "missing input"],
+    ids=["data-dependent", "inputs", "attribute", "missing input"],
 )
 def test_negative_what_cannot_be_kept(nodes: list[onnx.NodeProto], message: str):
     with pytest.raises(OnnxImportError, match=rf"^node 0 'y' .*cannot be kept as it is: .*(?:{message})"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from tests.backends.onednn.node_models import compare_node, executed, node_model
+from tests.backends.onednn.node_models import check_alike, compare_node, executed, node_model
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((2, 19, 9, 11)).astype(np.float32)
@@ -31,6 +31,18 @@ def test_regions(ratio: int, mode: str, opset: int, transformation: str):
 def test_regions_of_doubles():
     inputs = {"x": X.astype(np.float64), "regions": REGIONS.astype(np.float64), "batches": BATCHES}
     compare_node("RoiAlign", inputs, opset=16, output_height=2, output_width=2, spatial_scale=0.11)
+
+
+def test_regions_of_half_floats_are_computed_in_f32():
+    """The oracle computes the same numbers in f32, and rounds the result."""
+    runtime = pytest.importorskip("onnxruntime")
+    inputs = {"x": X.astype(np.float16), "regions": REGIONS.astype(np.float16), "batches": BATCHES}
+    options: dict[str, Any] = {"output_height": 2, "output_width": 3, "spatial_scale": 0.11}
+    [found] = executed(node_model("RoiAlign", inputs, opset=16, **options), inputs)
+    wide = {name: x.astype(np.float32) if x.dtype == np.float16 else x for name, x in inputs.items()}
+    made = node_model("RoiAlign", wide, opset=16, **options)
+    session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    check_alike(found, session.run(None, wide)[0].astype(np.float16), 1e-3)
 
 
 def test_no_regions():

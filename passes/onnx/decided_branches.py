@@ -1,0 +1,109 @@
+"""The branches that constants and shapes decide on, as nodes of the graph in the place of their If.
+
+Exporters write an If where the shape of an input decides. A subgraph takes and gives its values in the orders of the
+model, so that Transposes on both sides of its border stay. A branch that no input changes has no such border, and a
+runtime does not enter the other one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from layout_ir.errors import LayoutError
+from layout_ir.frontends.onnx.functions import Call, domain_of, fresh_name, node_title
+from layout_ir.frontends.onnx.subgraphs import captured_names
+from layout_ir.frontends.onnx.taken_branches import TakenBranch, taken_branch
+from layout_ir.passes.onnx.constant_folding import decided_conditions
+from layout_ir.passes.onnx.model_graph import names_of
+from layout_ir.passes.onnx.typed_graphs import typed_graphs
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def with_decided_branches(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto | None:
+    """A copy of the model with the nodes of such branches in its graph; None where it has none.
+
+    What inputs without a fixed extent would decide stays undecided, whatever shapes the Transposes are weighed for.
+    """
+    result: onnx.ModelProto | None = None
+    while any(node.op_type == "If" for node in model.graph.node):
+        graphs = typed_graphs(model, folder, {}, {}, {}, {})
+        conditions = decided_conditions(graphs[0])
+        for graph in graphs:
+            graph.release()
+        decided = [number for number, node in enumerate(model.graph.node) if _condition(node) in conditions]
+        if not decided:
+            break
+        if result is None:
+            result = type(model)()
+            result.CopyFrom(model)
+        model = result
+        read = dict.fromkeys(_condition(model.graph.node[number]) for number in decided)
+        try:
+            _write_branches(result.graph, decided, conditions)
+        except LayoutError:
+            return None  # what is wrong with the node is not for us to say
+        _drop_unused(result.graph, list(read))
+    return result
+
+
+def _condition(node: onnx.NodeProto) -> str:
+    return node.input[0] if node.op_type == "If" and not domain_of(node.domain) and node.input else ""
+
+
+def _write_branches(graph: onnx.GraphProto, decided: list[int], conditions: dict[str, bool]) -> None:
+    """Puts the nodes of a branch in the place of each of these Ifs. Raises LayoutError where one has no such branch."""
+    given = list(graph.node)
+    del graph.node[:]
+    graph.node.extend(node for number, node in enumerate(given) if number not in decided)
+    taken = names_of(graph) | {name for number in decided for name in given[number].output}
+    nodes: list[onnx.NodeProto] = []
+    for number, node in enumerate(given):
+        if number not in decided:
+            nodes.append(node)
+            continue
+        call = Call(node, node_title(node, number), {})
+        branch = taken_branch(call, conditions[_condition(node)], taken)
+        nodes += _named_apart(branch, taken)
+        graph.initializer.extend(branch.graph.initializer)
+        graph.sparse_initializer.extend(branch.graph.sparse_initializer)
+        known = {value.name for value in (*graph.value_info, *graph.output)}
+        graph.value_info.extend(value for value in branch.graph.value_info if value.name not in known)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _named_apart(branch: TakenBranch, taken: set[str]) -> list[onnx.NodeProto]:
+    """The nodes of a branch, whose names are those of no other node."""
+    nodes = [call.proto for call in branch.calls]
+    for node in nodes:
+        if node.name:
+            node.name = fresh_name(node.name, taken)
+    return nodes
+
+
+def _drop_unused(graph: onnx.GraphProto, names: list[str]) -> None:
+    """Drops those of these values that nothing uses, and what only led to them, but for inputs."""
+    kept = {value.name for value in (*graph.input, *graph.output)}
+    uses = Counter(name for node in graph.node for name in (*node.input, *captured_names(node)))
+    makers = {name: node for node in graph.node for name in node.output}
+    dropped: set[str] = set()
+    while names:
+        name = names.pop()
+        maker = makers.get(name)
+        together = [name] if maker is None else list(maker.output)
+        if not name or name in dropped or any(uses[each] or each in kept for each in together):
+            continue
+        dropped.update(together)
+        if maker is not None:
+            for used in (*maker.input, *captured_names(maker)):
+                uses[used] -= 1
+                names.append(used)
+    nodes = [node for node in graph.node if dropped.isdisjoint(node.output)]
+    constants = [tensor for tensor in graph.initializer if tensor.name not in dropped]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(constants)

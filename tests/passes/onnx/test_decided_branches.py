@@ -1,0 +1,150 @@
+"""Branches that constants and shapes decide on; ONNX Runtime computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from layout_ir.passes.onnx.decided_branches import with_decided_branches
+from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
+
+SHAPE = (1, 3, 4, 5)
+SHAPE_OF_X = [
+    oh.make_node("Shape", ["x"], ["extents"]),
+    oh.make_node("Gather", ["extents", "at"], ["channels"]),
+    oh.make_node("Equal", ["channels", "three"], ["c"]),
+]
+
+
+def graph(
+    nodes: Sequence[onnx.NodeProto], result: str = "r", constants: Sequence[onnx.TensorProto] = ()
+) -> onnx.GraphProto:
+    unknown = oh.make_tensor_value_info(result, onnx.TensorProto.FLOAT, None)
+    return oh.make_graph(nodes, "branch", [], [unknown], constants)
+
+
+def back(name: str = "r") -> onnx.NodeProto:
+    return transpose("u", name, 0, 3, 1, 2)
+
+
+def branching(
+    then: onnx.GraphProto,
+    other: onnx.GraphProto | None = None,
+    *,
+    before: Sequence[onnx.NodeProto] = SHAPE_OF_X,
+    channels: int | str = 3,
+    is_input: bool = False,
+) -> onnx.ModelProto:
+    """A Transpose of x to t, then an If on `c` of two branches that use `t`."""
+    other = other or graph([oh.make_node("Sigmoid", ["t"], ["u"], name="twice"), back()])
+    inputs = [value("x", 1, channels, 4, 5)]
+    if is_input:
+        inputs.append(value("three", dtype=onnx.TensorProto.INT64))
+    decided = oh.make_node("If", ["c"], ["y"], name="choice", then_branch=then, else_branch=other)
+    constants = [initializer("at", np.array(1)), initializer("three", np.array(3))]
+    return model_of(
+        [transpose("x", "t", 0, 2, 3, 1), *before, decided],
+        inputs,
+        [value("y", 1, channels, 4, 5)],
+        constants,
+    )
+
+
+def test_a_branch_that_a_shape_decides_on_is_written_out():
+    result = check_optimized(branching(graph([oh.make_node("Relu", ["t"], ["u"]), back()])))
+    assert op_types(result.model) == ["Relu"]
+    assert (result.before.count, result.after.count) == (3, 0)
+    assert not result.model.graph.initializer
+
+
+def test_the_other_branch():
+    constants = [oh.make_node("Constant", [], ["c"], value=initializer("", np.array([False])))]
+    source = branching(graph([oh.make_node("Relu", ["t"], ["u"]), back()]), before=constants)
+    assert op_types(check_optimized(source).model) == ["Sigmoid"]
+
+
+def test_constants_and_names_of_a_branch():
+    """A constant and values with names that other values have; a node with a name that another node has."""
+    nodes = [
+        oh.make_node("Mul", ["t", "factors"], ["extents_2"]),
+        oh.make_node("Relu", ["extents_2"], ["u"], name="twice"),
+        back(),
+    ]
+    source = branching(graph(nodes, constants=[initializer("factors", np.array([1, 2, 3], np.float32))]))
+    source.graph.node.append(
+        oh.make_node("Cast", ["channels"], ["factors_2"], name="twice", to=onnx.TensorProto.FLOAT)
+    )
+    source.graph.output.append(value("factors_2"))
+    result = check_optimized(source)
+    assert result.after.count == 0
+    assert sorted(node.name for node in result.model.graph.node if node.name) == ["twice", "twice_2"]
+
+
+def test_branches_in_branches_and_what_they_take_from_outside():
+    inner = oh.make_node(
+        "If", ["c"], ["r"],
+        then_branch=graph([oh.make_node("Add", ["w", "t"], ["u"]), back("q")], "q"),
+        else_branch=graph([oh.make_node("Neg", ["w"], ["u"]), back("q")], "q"),
+    )  # fmt: skip
+    result = check_optimized(branching(graph([oh.make_node("Relu", ["t"], ["w"]), inner])))
+    assert sorted(op_types(result.model)) == ["Add", "Relu"]
+
+
+def test_results_that_are_no_values_of_the_branch():
+    """A value from outside that is the result, and one that is the result twice, which ONNX Runtime does not take."""
+    then = graph([oh.make_node("Relu", ["t"], ["u"]), back()])
+    then.output.extend(oh.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("r", "x"))
+    source = branching(then)
+    source.graph.node[-1].output.extend(["z", "same"])
+    source.graph.output.extend([value("z", *SHAPE), value("same", *SHAPE)])
+    written = with_decided_branches(source, None)
+    assert written is not None
+    assert op_types(written) == ["Transpose", "Relu", "Transpose", "Identity", "Identity"]
+    x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
+    evaluator: Any = ReferenceEvaluator(written)
+    y, z, same = evaluator.run(None, {"x": x})
+    for found, wanted in ((y, np.maximum(x, 0)), (z, np.maximum(x, 0)), (same, x)):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # An input without a fixed extent, whatever shape is given for it.
+        branching(graph([oh.make_node("Relu", ["t"], ["u"]), back()]), channels="channels"),
+        # A constant that callers may give another value.
+        branching(graph([oh.make_node("Relu", ["t"], ["u"]), back()]), is_input=True),
+        # A condition that is computed.
+        branching(
+            graph([oh.make_node("Relu", ["t"], ["u"]), back()]),
+            before=[
+                oh.make_node("ReduceSum", ["x"], ["sum"], keepdims=0), oh.make_node("Cast", ["sum"], ["c"], to=9)
+            ],
+        ),
+    ],
+    ids=["extent", "default", "data"],
+)  # fmt: skip
+def test_negative_what_a_call_decides(source: onnx.ModelProto):
+    assert with_decided_branches(source, None) is None
+    feeds = {"x": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)}
+    result = check_optimized(source, feeds, compares_bytes=False, shapes={"x": SHAPE})
+    assert "If" in op_types(result.model)
+
+
+def test_negative_what_moves_nothing_less_stays():
+    nothing = graph([oh.make_node("Relu", ["x"], ["r"])])
+    source = branching(nothing, graph([oh.make_node("Neg", ["x"], ["r"])]))
+    source.graph.output.append(value("t", 1, 4, 5, 3))
+    assert "If" in op_types(check_optimized(source).model)
+
+
+def test_negative_a_branch_that_is_missing():
+    source = branching(graph([oh.make_node("Relu", ["t"], ["u"]), back()]))
+    del source.graph.node[-1].attribute[:]
+    assert with_decided_branches(source, None) is None
