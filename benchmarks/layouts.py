@@ -43,8 +43,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.api.execute import entry_point
 from layout_ir.api.network_tuning import signature
 from layout_ir.backends.llvm.runtime.timing import Limits, Times, race
-from layout_ir.backends.onednn.plan_runner import StepTime
-from layout_ir.backends.onednn.plan_steps import KernelStep, Place
+from layout_ir.backends.onednn.plan_steps import KernelStep, Place, StepTime
 from layout_ir.backends.onednn.rewrites.pipeline import rewrite_before_selection
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.optimize_pipeline import optimize

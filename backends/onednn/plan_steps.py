@@ -23,6 +23,7 @@ from layout_ir.backends.onednn.library import Handle, Library
 from layout_ir.backends.onednn.lifetime_plan import ArenaPlan
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.primitives import PrimitiveDescriptor
+from layout_ir.backends.reference.tensor import is_row_major
 from layout_ir.elements.numpy_types import Array, storage
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ class Place(Location):
         """Bytes of the elements."""
         return self.layout.nelems * storage(self.dtype).itemsize
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether the value lies row-major, and nothing between its elements."""
+        return is_row_major(self.layout) and not self.layout.is_padded
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryArgument:
@@ -168,6 +174,13 @@ class StepText:
     """Formats of its operands that are no constants, then of its result."""
     nbytes: int
     """How many bytes it reads and writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime(StepText):
+    """What one step of a call was, how many bytes it read and wrote, and how long it took."""
+
+    nanoseconds: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

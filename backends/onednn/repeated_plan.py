@@ -18,7 +18,8 @@ from time import perf_counter
 
 import numpy as np
 
-from layout_ir.backends.onednn.plan_runner import Activation, PlanRunner
+from layout_ir.backends.onednn.activation import Activation
+from layout_ir.backends.onednn.plan_runner import PlanRunner
 from layout_ir.backends.onednn.plan_steps import Address, Location, Owner, aligned, moved
 from layout_ir.backends.onednn.trip_driver import COPY_WORDS, failed_record, trip_driver
 from layout_ir.backends.reference.tensor import is_row_major

@@ -18,7 +18,8 @@ from layout_ir.errors import LayoutError, shape_text, unforeseen_as_error
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import Input, graph_inputs, typical_extent
 from layout_ir.frontends.onnx.subgraphs import graphs_of
-from layout_ir.passes.onnx.model_graph import Graph, Node, graphs_of_model
+from layout_ir.passes.onnx.graph_construction import graphs_of_model
+from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.orders import Shape
 
 if TYPE_CHECKING:

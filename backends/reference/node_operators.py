@@ -20,7 +20,7 @@ from layout_ir.backends.reference.runtime_operators import runtime_operators
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
 from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
-from layout_ir.dialects.nn.windows import same_pads, window_shape
+from layout_ir.dialects.nn.windows import resolved_pads, window_shape
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.indexed_arrays import (
@@ -178,14 +178,8 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
             extents, kernel = x.shape[2:], tuple(attributes["kernel_shape"])
             ones = (1,) * len(kernel)
             strides, dilations = (tuple(attributes.get(name) or ones) for name in ("strides", "dilations"))
-            pads, automatic = (
-                tuple(attributes.get("pads") or (0, 0) * len(kernel)),
-                attributes.get("auto_pad"),
-            )
-            if automatic in ("SAME_UPPER", "SAME_LOWER"):
-                pads = same_pads(extents, kernel, strides, dilations, upper=automatic == "SAME_UPPER")
-            elif automatic == "VALID":
-                pads = (0, 0) * len(kernel)
+            given = tuple(attributes.get("pads") or ())
+            pads = resolved_pads(attributes.get("auto_pad"), given, extents, kernel, strides, dilations)
             counts = window_shape(
                 extents, kernel, strides=strides, pads=pads, dilations=dilations,
                 ceil_mode=bool(attributes.get("ceil_mode")),

@@ -23,7 +23,7 @@ from layout_ir.api.call_inputs import Inputs, in_order, stored
 from layout_ir.api.sectioned_program import SectionedProgram
 from layout_ir.api.staged_program import StagedProgram
 from layout_ir.backends.onednn.library import library
-from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
+from layout_ir.backends.onednn.plan_runner import PlanRunner
 from layout_ir.backends.onednn.plan_steps import (
     ExecutionPlan,
     KernelStep,
@@ -31,6 +31,7 @@ from layout_ir.backends.onednn.plan_steps import (
     PrimitiveStep,
     ReferenceStep,
     RunnablePlan,
+    StepTime,
 )
 from layout_ir.backends.onednn.saved_plan import file_of, read_plan
 from layout_ir.backends.reference.tensor import Tensor, is_row_major

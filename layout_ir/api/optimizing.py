@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from layout_ir.backends.onnxruntime.graph_contents import GraphContents
     from layout_ir.frontends.onnx.model import Source
-    from layout_ir.passes.onnx.optimize_model import Boundary, OptimizedModel
+    from layout_ir.passes.onnx.optimize_model import Boundary
+    from layout_ir.passes.onnx.optimized_model import OptimizedModel
 
 
 def optimize_onnx(

@@ -61,12 +61,12 @@ _PARAMETERS = frozenset(
 )
 """Inputs that say what a node does, as the schemas of ONNX name them."""
 
-_CHEAP = frozenset(
+CHEAP_OPERATORS = frozenset(
     """
     Abs Acos Add And ArgMax ArgMin Asin Atan BatchNormalization BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
     Cast CastLike Ceil Celu Clip Compress Concat Constant ConstantOfShape Cos Cosh CumSum DequantizeLinear Div Elu
     Equal Erf Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND Gelu Gemm Greater GreaterOrEqual
-    GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization IsInf IsNaN LayerNormalization LeakyRelu
+    HardSigmoid HardSwish Identity InstanceNormalization IsInf IsNaN LayerNormalization LeakyRelu
     Less LessOrEqual Log LogSoftmax MatMul Max Mean Min Mish Mod Mul Neg NonMaxSuppression NonZero Not OneHot Or PRelu
     Pad Pow QuantizeLinear RMSNormalization Range Reciprocal ReduceL1 ReduceL2 ReduceLogSumExp ReduceMax ReduceMean
     ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape RoiAlign Round ScatterElements ScatterND Selu Shape
@@ -74,7 +74,12 @@ _CHEAP = frozenset(
     Trilu Unique Unsqueeze Where Xor
     """.split()  # noqa: SIM905
 )
-"""Operators that the reference computes by a few calls of NumPy on whole tensors."""
+"""Operators that the reference computes by calls of NumPy on whole tensors: as many, whatever the extents.
+
+Those with windows are not among them (Conv, MaxPool, GridSample), whose passes over the tensors are as many as a window
+has elements, nor those that go over elements in Python (Resize), those with subgraphs, and those for which the
+reference fails in itself (GroupNormalization). Whatever is not named is compiled at once.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,4 +423,4 @@ def is_cheap(node: onnx.NodeProto) -> bool:
     """Whether the reference computes a node by a few calls of NumPy; of an If, the nodes of both branches."""
     if node.op_type == "If":
         return all(is_cheap(inner) for attribute in node.attribute for inner in attribute.g.node)
-    return node.op_type in _CHEAP and not node.domain
+    return node.op_type in CHEAP_OPERATORS and not node.domain

@@ -12,7 +12,7 @@ from dataclasses import replace
 from layout_ir.execution_graphs.copies import Copy
 from layout_ir.execution_graphs.execution_graph import ExecutionGraph
 from layout_ir.execution_graphs.onnx_model import NCHWC
-from layout_ir.passes.onnx.optimize_model import OptimizedModel
+from layout_ir.passes.onnx.optimized_model import OptimizedModel
 from layout_ir.passes.onnx.orders import Order, compose, identity
 from layout_ir.passes.onnx.remaining import Remaining
 

@@ -22,7 +22,7 @@ from layout_ir.files import write_result
 
 if TYPE_CHECKING:
     from layout_ir.execution_graphs.copies import Copy
-    from layout_ir.passes.onnx.optimize_model import OptimizedModel
+    from layout_ir.passes.onnx.optimized_model import OptimizedModel
 
 _LONGEST = 200
 """Characters of the attributes of a node that are shown."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within
-from layout_ir.passes.onnx.model_graph import fresh_name, names_of
+from layout_ir.passes.onnx.names_in_use import names_of
 
 if TYPE_CHECKING:
     import onnx

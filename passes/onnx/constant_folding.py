@@ -17,8 +17,10 @@ from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
 from layout_ir.frontends.onnx.functions import Call, node_title
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.passes.onnx.inferred_types import SMALL
-from layout_ir.passes.onnx.model_graph import Graph, Node, is_made_up, transpose_perm
+from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
+from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.orders import Extent, Shape, is_static
+from layout_ir.passes.onnx.value_shapes import is_made_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +117,7 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
                 graph.set_type(node.outputs[0], shape, graph.element_type(node.outputs[0]))
                 changed.add(node.outputs[0])
         if not read.keys() <= known.keys() or not changed.isdisjoint(node.inputs):
-            changed.update(graph.infer_results(node, read))
+            changed.update(infer_results(graph, node, read))
     return found
 
 

@@ -1,28 +1,25 @@
 """What computed extents count as that shape inference has no number for, where bytes are compared.
 
-Extents of inputs count as agreed (`model_graph.UNKNOWN_EXTENT`), and what is computed from them as what inference makes
-of inputs of that size. It makes nothing of some, as of the windows of a picture, cut by extents that nodes compute. But
-a Reshape keeps the number of elements: with (batch, 2, 2, 64, 384) reshaped to (unk__0, 64, 384), `unk__0` is 4 for a
-batch of one, wherever the name stands, as in what a product makes of the windows. And the nodes that compute an extent
-from those of the inputs can be evaluated for inputs of the agreed size: the shape to which a decoder expands its mask.
+Extents of inputs count as agreed (`value_shapes.UNKNOWN_EXTENT`), and what is computed from them as what inference
+makes of inputs of that size. It makes nothing of some, as of the windows of a picture, cut by extents that nodes
+compute. But a Reshape keeps the number of elements: with (batch, 2, 2, 64, 384) reshaped to (unk__0, 64, 384), `unk__0`
+is 4 for a batch of one, wherever the name stands, as in what a product makes of the windows. And the nodes that compute
+an extent from those of the inputs can be evaluated for inputs of the agreed size: the shape to which a decoder expands
+its mask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.constant_folding import decided_integers
 from layout_ir.passes.onnx.inferred_types import inferred_types
-from layout_ir.passes.onnx.model_graph import (
-    Graph,
-    agreed_shapes,
-    is_made_up,
-    named_sizes,
-    overridable_names,
-)
+from layout_ir.passes.onnx.model_graph import Graph
+from layout_ir.passes.onnx.names_in_use import overridable_names
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
+from layout_ir.passes.onnx.value_shapes import is_made_up, shape_of
 
 if TYPE_CHECKING:
     import onnx
@@ -66,6 +63,28 @@ def counted_extents(
     return with_quotients(graph)
 
 
+def agreed_shapes(graph: Graph) -> dict[str, list[int]]:
+    """The shapes of the inputs of which not all extents are known, each being what it counts as."""
+    inputs = {value.name: graph.shape(value.name) for value in graph.proto.input}
+    return {
+        name: [graph.counted_extent(n) for n in shape]
+        for name, shape in inputs.items()
+        if shape and not is_static(shape)
+    }
+
+
+def named_sizes(graph: Graph, shapes: Mapping[str, Shape | None]) -> dict[Extent, int]:
+    """What the extents of a graph are, by name, where its values have these `shapes`."""
+    found: dict[Extent, int] = {}
+    for name, sized in shapes.items():
+        shape = graph.shape(name)
+        if shape is not None and sized is not None and len(shape) == len(sized):
+            for extent, size in zip(shape, sized, strict=True):
+                if isinstance(extent, str) and isinstance(size, int):
+                    found.setdefault(extent, size)
+    return found
+
+
 def with_quotients(graph: Graph) -> Mapping[Extent, int]:
     """What extents of a graph count as (`Graph.counted`), and those that follow from Reshapes on which no other is
     open, and from those that follow."""
@@ -91,6 +110,21 @@ def with_quotients(graph: Graph) -> Mapping[Extent, int]:
                 rest = prod(n for n in factors if n is not None)
                 if isinstance(name, str) and rest and not total % rest:
                     counted[name] = total // rest
+    return counted
+
+
+def inferred_extents(
+    graphs: Sequence[Graph], infer: Callable[..., Sequence[Mapping[str, onnx.TypeProto]]]
+) -> dict[Extent, int]:
+    """What extents of the graphs of a model are, by name, where those of its inputs are what they count as."""
+    sizes = agreed_shapes(graphs[0])
+    # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
+    if not sizes or all(graph.extents_of_its_own() <= {None} for graph in graphs):
+        return {}
+    counted: dict[Extent, int] = {}
+    for graph, types in zip(graphs, infer(shapes=sizes), strict=True):
+        found = named_sizes(graph, {name: shape_of(type) for name, type in types.items()})
+        counted = {**found, **counted}
     return counted
 
 

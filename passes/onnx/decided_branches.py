@@ -16,7 +16,7 @@ from layout_ir.frontends.onnx.functions import Call, domain_of, fresh_name, node
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.taken_branches import TakenBranch, taken_branch
 from layout_ir.passes.onnx.constant_folding import decided_conditions
-from layout_ir.passes.onnx.model_graph import names_of
+from layout_ir.passes.onnx.names_in_use import names_of
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 
 if TYPE_CHECKING:

@@ -31,9 +31,10 @@ from collections.abc import Sequence
 from math import gcd
 
 from layout_ir.passes.onnx.consumers import KIBIBYTE, SMALL_NODE
-from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter
 from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
+from layout_ir.passes.onnx.order_plan import Plan
 from layout_ir.passes.onnx.order_selection import Demand, costs_alike, option_cost
 from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity, without_units
 from layout_ir.passes.onnx.reachable_orders import (

@@ -23,7 +23,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.passes.onnx.graph_rewriter import constant_tensor
+from layout_ir.passes.onnx.model_constants import constant_tensor
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
 from layout_ir.passes.onnx.orders import inverse

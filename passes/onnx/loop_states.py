@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.loop_counts import passed_on, source_of
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
-from layout_ir.passes.onnx.model_graph import names_of
+from layout_ir.passes.onnx.names_in_use import names_of
 from layout_ir.passes.onnx.orders import Order, inverse
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
-from layout_ir.passes.onnx.graph_rewriter import Plan
 from layout_ir.passes.onnx.model_graph import Graph
+from layout_ir.passes.onnx.order_plan import Plan
 from layout_ir.passes.onnx.orders import Order, is_identity
 
 if TYPE_CHECKING:

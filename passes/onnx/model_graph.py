@@ -8,71 +8,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.import_error import quoted
-from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
+from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.onnx.inferred_types import (
-    BY_TYPES_ALONE,
-    SMALL,
-    inferred_results,
-    inferred_types,
-)
+from layout_ir.passes.onnx.inferred_types import SMALL
+from layout_ir.passes.onnx.model_constants import PendingTensor, constant_of, has_numbers
+from layout_ir.passes.onnx.names_in_use import names_of
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_identity, is_static
+from layout_ir.passes.onnx.value_shapes import UNKNOWN_EXTENT, Shapes, bits_of, shape_of
 
 if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-UNKNOWN_EXTENT = 64
-"""The extent for which a dim of an input counts whose extent only the run time knows, in bytes moved.
-
-Those that are the first of an input count as 1. That goes by the name of the extent: a value has the same size in any
-order of its dims. Extents of other values count as what they are for inputs of that size, if that can be inferred, or
-follows from Reshapes (`counted_extents`).
-"""
-
-
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose result has the elements of their operand, in another shape or order."""
 
-
-class PendingTensor(NamedTuple):
-    """A tensor that is stored outside of the model, and the order in which it is wanted: nobody has read it yet."""
-
-    stored: onnx.TensorProto
-    order: Order
-
-
-class _Shapes(dict[str, Shape | None]):
-    """The shapes of values by name, found when they are asked for first: of `constants`, or what `types` say."""
-
-    def __init__(self, types: Mapping[str, onnx.TypeProto], constants: Mapping[str, onnx.TensorProto]):
-        super().__init__()
-        self._types = types
-        self._constants = constants
-        self._known: dict[bytes, Shape | None] = {}
-        """By type, as it is stored: values of a network have few types."""
-
-    def __missing__(self, name: str) -> Shape | None:
-        shape = self[name] = self._found(name)
-        return shape
-
-    def _found(self, name: str) -> Shape | None:
-        if name in self._constants:
-            return tuple(self._constants[name].dims[:])
-        type = self._types.get(name)
-        if type is None:
-            return None
-        stored = type.SerializeToString()
-        if stored not in self._known:
-            self._known[stored] = _shape_of(type)
-        return self._known[stored]
+InferredResults = list[tuple["onnx.TypeProto", Shape | None] | None]
+"""Per result of a node, its type and shape; None where inference finds none."""
 
 
 class Graph:
@@ -110,15 +69,15 @@ class Graph:
         self.sizes = types if sizes is None else sizes
         """Types for one choice of the extents that only the run time knows."""
         self.initializers = {
-            t.name: t for t in proto.initializer if t.name not in overridable and _has_numbers(t)
+            t.name: t for t in proto.initializer if t.name not in overridable and has_numbers(t)
         }
         """Constants of the model that no caller may replace."""
         self.constants: dict[str, onnx.TensorProto] = dict(self.initializers)
         """These, and what Constant nodes give."""
         for node in proto.node:
             if node.op_type == "Constant" and domain_of(node.domain) == "" and len(node.attribute) == 1:
-                tensor = _constant_of(node.attribute[0])
-                if tensor is not None and _has_numbers(tensor):
+                tensor = constant_of(node.attribute[0])
+                if tensor is not None and has_numbers(tensor):
                     self.constants[node.output[0]] = tensor
         self.batches: frozenset[Extent] = frozenset() if outer is None else outer.batches
         """The names of extents that count as 1 in bytes moved."""
@@ -132,12 +91,12 @@ class Graph:
         """Elements of values that constants decide, as far as somebody computed them."""
         self._arrays: dict[str, NDArray[Any] | None] = {}
         self._forget_types()
-        self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
-        """The types and shapes of results by all that they follow from."""
+        self.inferred: dict[tuple[object, ...], InferredResults] = {}
+        """The types and shapes of results by all that they follow from (`node_inference`)."""
 
     def _forget_types(self) -> None:
         """Forgets what was found by types."""
-        self._shapes = _Shapes(self.types, self.constants)
+        self._shapes = Shapes(self.types, self.constants)
         self.shape: Callable[[str], Shape | None] = self._shapes.__getitem__
         """The shape of a value; None where not even its rank is known, or where it is no tensor."""
         self._elements: dict[str, int] = {}
@@ -280,58 +239,17 @@ class Graph:
             elements[name] = element_of(root)
         self._nbytes.clear()
 
-    def infer_results(self, node: Node, read: Mapping[str, NDArray[Any]]) -> list[str]:
-        """Finds the types of the results of a node where `read` has the elements of inputs that are no constants.
-
-        Returns the names of those of which more is known now.
-        """
-        elements: dict[str, NDArray[Any]] = {}
-        if node.domain or node.op_type not in BY_TYPES_ALONE:
-            small = {name: self.small_constant(name) for name in node.inputs if name and name not in read}
-            elements = {**read, **{name: array for name, array in small.items() if array is not None}}
-        # Blocks of a network have nodes that are alike.
-        given = [elements.get(name) for name in node.inputs]
-        key = (
-            *(node.op_type, node.domain, len(node.inputs), len(node.outputs)),
-            *map(self._type_key, node.inputs),
-            *[None if array is None else (array.dtype.str, array.shape, array.tobytes()) for array in given],
-            *[attribute.SerializeToString() for attribute in node.proto.attribute],
-        )
-        results = self._inferred.get(key)
-        if results is None:
-            types = {name: self.types[name] for name in node.inputs if name in self.types}
-            found = inferred_results(node.proto, types, elements, self.opsets)
-            by_place = [
-                (found[name], _shape_of(found[name])) if name in found else None for name in node.outputs
-            ]
-            results = self._inferred[key] = by_place
-        known: list[str] = []
-        for name, result in zip(node.outputs, results, strict=True):
-            if name and result is not None:
-                type, found_shape = result
-                before, shape = self.shape(name), found_shape
-                if shape is not None and before is not None:
-                    shape = _more_known(before, shape)
-                if shape is not None and shape != before:
-                    self.types[name] = type if shape == found_shape else _of_shape(type, shape)
-                    self._shapes[name] = shape
-                    self._elements.pop(name, None)
-                    self._nbytes.clear()
-                    known.append(name)
-        return known
-
-    def _type_key(self, name: str) -> object:
-        """What tells the type of a value from others."""
-        type = self.types.get(name)
-        if type is None:
-            return None
-        shape = self.shape(name)
-        return type.SerializeToString() if shape is None else (shape, type.tensor_type.elem_type)
+    def set_known_type(self, name: str, type: onnx.TypeProto, shape: Shape) -> None:
+        """States the type of a value, of which more is known than before, and its shape."""
+        self.types[name] = type
+        self._shapes[name] = shape
+        self._elements.pop(name, None)
+        self._nbytes.clear()
 
     def sized_shape(self, name: str) -> Shape | None:
         """The shape of a value for those extents for which bytes are compared; it decides nothing else."""
         known = self.sizes is self.types or name not in self.sizes or name in self.constants
-        return self.shape(name) if known else _shape_of(self.sizes[name])
+        return self.shape(name) if known else shape_of(self.sizes[name])
 
     def nbytes(self, name: str) -> int:
         """The size of a value in bytes, with what extents count as of which nothing is said.
@@ -455,71 +373,6 @@ class Graph:
         return array_of(self.constants[name], self.folder, f"initializer {quoted(name)}")
 
 
-def _has_numbers(tensor: onnx.TensorProto) -> bool:
-    """Whether the elements of a tensor are numbers; strings are left as they are."""
-    return tensor.data_type not in (tensor.UNDEFINED, tensor.STRING)
-
-
-def _constant_of(attribute: onnx.AttributeProto) -> onnx.TensorProto | None:
-    """The tensor that a Constant node gives; None for strings and sparse tensors."""
-    import onnx
-
-    kinds = onnx.TensorProto
-    match attribute.name:
-        case "value":
-            return attribute.t if attribute.HasField("t") else None
-        case "value_int":
-            return kinds(data_type=kinds.INT64, int64_data=[attribute.i])
-        case "value_ints":
-            return kinds(data_type=kinds.INT64, dims=[len(attribute.ints)], int64_data=attribute.ints)
-        case "value_float":
-            return kinds(data_type=kinds.FLOAT, float_data=[attribute.f])
-        case "value_floats":
-            return kinds(data_type=kinds.FLOAT, dims=[len(attribute.floats)], float_data=attribute.floats)
-        case _:
-            return None
-
-
-def _shape_of(type: onnx.TypeProto) -> Shape | None:
-    """The shape of a type; None for one that is no tensor, or of unknown rank."""
-    tensor = type.tensor_type  # an empty one where it is no tensor
-    if not tensor.HasField("shape"):
-        return None
-    return tuple([_extent(dim) for dim in tensor.shape.dim[:]])
-
-
-def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
-    """An extent; one below 0, which some exporters write for any, is not known."""
-    if dim.HasField("dim_value"):
-        return dim.dim_value if dim.dim_value >= 0 else None
-    return dim.dim_param or None
-
-
-def _more_known(before: Shape, found: Shape) -> Shape:
-    """What two shapes of one value say together: an extent's number, or else the name that was found, unless that is
-    made up."""
-    if len(before) != len(found):
-        return found
-
-    def known(one: Extent, other: Extent) -> Extent:
-        is_less = other is None or is_made_up(other) or (isinstance(one, int) and not isinstance(other, int))
-        return one if is_less and one is not None else other
-
-    return tuple([known(*pair) for pair in zip(before, found, strict=True)])
-
-
-def _of_shape(given: onnx.TypeProto, shape: Shape) -> onnx.TypeProto:
-    """The type with extents of which more is known."""
-    made = type(given)()
-    made.CopyFrom(given)
-    for dim, extent in zip(made.tensor_type.shape.dim, shape, strict=True):
-        if isinstance(extent, int):
-            dim.dim_value = extent
-        elif extent is not None:
-            dim.dim_param = extent
-    return made
-
-
 class Node:
     """A node, with what the models of nodes ask."""
 
@@ -634,170 +487,3 @@ def transpose_perm(node: Node) -> Order | None:
 @lru_cache(maxsize=4096)
 def _is_permutation(perm: Order) -> bool:
     return sorted(perm) == list(range(len(perm)))
-
-
-def graphs_of_model(
-    model: onnx.ModelProto,
-    folder: Path | None,
-    shapes: Mapping[str, Sequence[int]],
-    pending: dict[str, PendingTensor],
-    known: Mapping[str, NDArray[Any]] | None = None,
-    stated: Mapping[str, onnx.TypeProto] | None = None,
-) -> list[Graph]:
-    """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
-
-    `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
-    that are not in the order they are stored in, and takes more of them; `known` has what constants decide, and
-    `stated` types that shape inference does not find.
-    """
-    opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
-    overridable = overridable_names(model)
-    functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    infer = partial(inferred_types, model, overridable, known=known or {}, stated=stated or {})
-    tables = infer(shapes={})
-    sized = infer(shapes=shapes) if shapes else tables
-    is_alone = len(tables) == 1
-    taken = None if is_alone else names_of(model.graph)
-    graphs = [
-        Graph(
-            model.graph, opsets, folder, tables[0], overridable=overridable, taken=taken, is_alone=is_alone,
-            sizes=sized[0], functions=functions, claimed=tables[0].claimed,
-        )
-    ]  # fmt: skip
-    graphs[0].pending = pending
-    first = (_shape_of(tables[0][v.name]) for v in model.graph.input if v.name in tables[0])
-    graphs[0].batches = frozenset(shape[0] for shape in first if shape and isinstance(shape[0], str))
-    waiting = [] if is_alone else [graphs[0]]
-    while waiting:
-        outer = waiting.pop(0)
-        for node in outer.proto.node:
-            for graph in graphs_of(node) if node.attribute else ():
-                k = len(graphs)
-                types = {**outer.types, **tables[k]}
-                sizes = types if sized is tables else {**outer.sizes, **sized[k]}
-                graphs.append(
-                    Graph(
-                        graph,
-                        opsets,
-                        folder,
-                        types,
-                        outer=outer,
-                        taken=taken,
-                        sizes=sizes,
-                        functions=functions,
-                        claimed=tables[k].claimed,
-                    )
-                )
-                waiting.append(graphs[-1])
-    if not shapes:
-        counted = _counted_extents(graphs, infer)
-        for graph in graphs:
-            graph.counted = counted
-    return graphs
-
-
-def _counted_extents(
-    graphs: Sequence[Graph], infer: Callable[..., Sequence[Mapping[str, onnx.TypeProto]]]
-) -> dict[Extent, int]:
-    """What extents of the graphs of a model are, by name, where those of its inputs are what they count as."""
-    sizes = agreed_shapes(graphs[0])
-    # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
-    if not sizes or all(graph.extents_of_its_own() <= {None} for graph in graphs):
-        return {}
-    counted: dict[Extent, int] = {}
-    for graph, types in zip(graphs, infer(shapes=sizes), strict=True):
-        found = named_sizes(graph, {name: _shape_of(type) for name, type in types.items()})
-        counted = {**found, **counted}
-    return counted
-
-
-def agreed_shapes(graph: Graph) -> dict[str, list[int]]:
-    """The shapes of the inputs of which not all extents are known, each being what it counts as."""
-    inputs = {value.name: graph.shape(value.name) for value in graph.proto.input}
-    return {
-        name: [graph.counted_extent(n) for n in shape]
-        for name, shape in inputs.items()
-        if shape and not is_static(shape)
-    }
-
-
-def named_sizes(graph: Graph, shapes: Mapping[str, Shape | None]) -> dict[Extent, int]:
-    """What the extents of a graph are, by name, where its values have these `shapes`."""
-    found: dict[Extent, int] = {}
-    for name, sized in shapes.items():
-        shape = graph.shape(name)
-        if shape is not None and sized is not None and len(shape) == len(sized):
-            for extent, size in zip(shape, sized, strict=True):
-                if isinstance(extent, str) and isinstance(size, int):
-                    found.setdefault(extent, size)
-    return found
-
-
-def rewritten_graph(
-    model: onnx.ModelProto,
-    before: Graph,
-    places: Mapping[str, tuple[str, Order]],
-    origins: Sequence[Node | None] = (),
-) -> Graph:
-    """The graph of a model that was written in place of `before`, with the types of its values.
-
-    By name of a value, `places` says which value of the graph before it is, and in which order of its dims; `origins`
-    has the node that each node is as it was, on the same tensors, if there is one; none is known where it is empty.
-    """
-    graph = Graph(
-        model.graph,
-        {domain_of(entry.domain): entry.version for entry in model.opset_import},
-        before.folder,
-        {},
-        overridable=overridable_names(model),
-        taken=before.taken,
-        is_alone=before.is_alone,
-        functions=before.functions,
-        claimed=frozenset(name for name, (root, _) in places.items() if root in before.claimed),
-    )
-    graph.pending, graph.batches, graph.counted = before.pending, before.batches, before.counted
-    graph.set_places(before, places)
-    graph.nodes_of_model = [
-        Node(proto, graph) if origin is None else origin.kept_as(proto, graph)
-        for proto, origin in zip(model.graph.node, origins or [None] * len(model.graph.node), strict=True)
-    ]
-    return graph
-
-
-def is_made_up(extent: Extent) -> bool:
-    """Whether an extent has a name that shape inference made up (unk__0)."""
-    return isinstance(extent, str) and extent.startswith("unk__")
-
-
-def overridable_names(model: onnx.ModelProto) -> frozenset[str]:
-    """The names of inputs: of initializers, those that callers may give another value."""
-    # Before IR version 4, initializers had to be listed as inputs.
-    return frozenset(value.name for value in model.graph.input) if model.ir_version >= 4 else frozenset()
-
-
-def names_of(graph: onnx.GraphProto) -> set[str]:
-    """All names in a graph and its subgraphs, of values and of nodes."""
-    names: set[str] = set()
-    waiting = [graph]
-    while waiting:
-        found = waiting.pop()
-        names.update(v.name for v in (*found.input, *found.output, *found.initializer))
-        for node in found.node:
-            names.update((node.name, *node.input[:], *node.output[:]))
-            if node.attribute:
-                waiting += graphs_of(node)
-    return names
-
-
-@lru_cache(maxsize=64)
-def bits_of(element_type: int) -> int:
-    """The bits of an ONNX element type; those of a byte for strings, of which nothing is known."""
-    import numpy as np
-    import onnx
-    import onnx.helper
-
-    word = onnx.TensorProto.DataType.Name(cast(Any, element_type)) if element_type else "UNDEFINED"
-    for suffix, bits in (("INT4", 4), ("FLOAT4E2M1", 4), ("INT2", 2), ("STRING", 8), ("UNDEFINED", 32)):
-        if word.endswith(suffix):
-            return bits
-    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type)).itemsize * 8

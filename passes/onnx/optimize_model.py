@@ -11,7 +11,6 @@ other orders, and what no order undoes is done to weights (`flattened_products`)
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,10 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from layout_ir.argument_checks import check_seconds
 from layout_ir.errors import LayoutError
-from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.subgraphs import nodes_within
-from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import is_blocked
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
@@ -36,11 +33,11 @@ from layout_ir.passes.onnx.einsum_transposes import write_einsum_transposes
 from layout_ir.passes.onnx.fixed_point import is_fixed_point, orders_before
 from layout_ir.passes.onnx.flattened_products import fold_into_weights, may_fold
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
-from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
+from layout_ir.passes.onnx.graph_construction import rewritten_graph
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
 from layout_ir.passes.onnx.loop_states import with_loops_rearranged
 from layout_ir.passes.onnx.model_boundary import (
-    Obligation,
     change_boundary,
     constant_inputs,
     drop_inputs,
@@ -48,16 +45,12 @@ from layout_ir.passes.onnx.model_boundary import (
     import_domains,
     obligations_of,
 )
-from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
-from layout_ir.passes.onnx.model_graph import (
-    Graph,
-    Node,
-    PendingTensor,
-    is_transpose,
-    rewritten_graph,
-)
+from layout_ir.passes.onnx.model_constants import PendingTensor
+from layout_ir.passes.onnx.model_graph import Graph, Node, is_transpose
+from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
+from layout_ir.passes.onnx.order_plan import Place, Plan
 from layout_ir.passes.onnx.order_selection import model_problem, option_cost
-from layout_ir.passes.onnx.orders import Order, compose, identity
+from layout_ir.passes.onnx.orders import identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
 from layout_ir.passes.onnx.typed_graphs import reached_orders, simplify, typed_graphs
@@ -75,78 +68,6 @@ Boundary = Literal["keep", "free"]
 SEARCH_SECONDS = 60.0
 """After how many seconds the search for orders ends. Most models take less than one, a Llama of dynamic shapes one
 per layer; attention whose blocks are gathered by index (BigBird) was not searched to the end in minutes."""
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """How many Transposes there are, the bytes that they read and write, and what that costs the target."""
-
-    count: int
-    nbytes: int
-    cost: int
-
-
-@dataclass
-class OptimizedModel:
-    """A model that goes out, and what became of its Transposes."""
-
-    stored: onnx.ModelProto
-    """The model without its external data."""
-    folder: Path | None
-    """The folder of the file that it came from, in which its external data are."""
-    pending: dict[str, PendingTensor]
-    """Of those data, the tensors that are in another order now."""
-    target: str
-    before: Traffic
-    after: Traffic
-    remaining: list[Remaining]
-    """The Transposes that are left, those that move most first."""
-    obligations: list[Obligation]
-    """What inputs and outputs that are free ask of callers."""
-    solution: Solution
-    certificate: dict[str, Any] | None = None
-    notes: list[str] = field(default_factory=list[str])
-    """What the proof does not speak of."""
-    transposed: frozenset[str] = frozenset()
-    """The results of the Transposes that the model had, by name; those in the bodies of functions are not known."""
-    places: dict[str, Place] = field(default_factory=dict[str, Place])
-    """Which value of the model that came in a tensor is, and in which order, () for its own; others are themselves."""
-    has_subgraphs: bool = True
-    """Whether some node may have subgraphs."""
-
-    @property
-    def gain(self) -> int:
-        """By how much less the Transposes cost."""
-        return self.before.cost - self.after.cost
-
-    def place(self, name: str, order: Order) -> Place:
-        """Value `name` of the model that goes out in order `order`, as a value of the model that came in."""
-        root, own = self.places.get(name, (name, ()))
-        return root, compose(own, order) if own else order
-
-    @property
-    def model(self) -> onnx.ModelProto:
-        """The model; tensors in external files are in it where their order changed, and references where not.
-
-        Raises OnnxImportError where the files do not hold them.
-        """
-        for tensor in tensors_within(self.stored.graph):
-            if is_pending(tensor) and tensor.name in self.pending:
-                tensor.CopyFrom(constant_tensor(self._elements(tensor.name), tensor.name))
-        self.pending.clear()
-        return self.stored
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model to `path`, and its external data, if it has any, to a file beside it that ends in `.data`.
-
-        Raises OSError, and OnnxImportError where the files that it came with do not hold its data.
-        """
-        pending = {name: partial(self._elements, name) for name in self.pending}
-        write_model(self.stored, self.folder, os.fspath(path), pending)
-
-    def _elements(self, name: str) -> NDArray[Any]:
-        stored, order = self.pending[name]
-        return array_of(stored, self.folder, f"initializer {quoted(name)}").transpose(order)
 
 
 def optimize_orders(

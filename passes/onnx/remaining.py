@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from layout_ir.frontends.onnx.functions import node_name
-from layout_ir.passes.onnx.graph_rewriter import Move, Plan
 from layout_ir.passes.onnx.model_graph import Node, is_transpose
+from layout_ir.passes.onnx.order_plan import Move, Plan
 from layout_ir.passes.onnx.orders import Order
 
 

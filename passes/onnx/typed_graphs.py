@@ -15,8 +15,11 @@ from layout_ir.passes.onnx.constant_folding import (
 from layout_ir.passes.onnx.consumers import Consumer
 from layout_ir.passes.onnx.counted_extents import counted_extents
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
+from layout_ir.passes.onnx.graph_construction import graphs_of_model
 from layout_ir.passes.onnx.inferred_types import inferred_types
-from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model, overridable_names
+from layout_ir.passes.onnx.model_constants import PendingTensor
+from layout_ir.passes.onnx.model_graph import Graph
+from layout_ir.passes.onnx.names_in_use import overridable_names
 from layout_ir.passes.onnx.orders import is_static
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.stacked_concats import stack_concats

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.onnx.model_graph import names_of
+from layout_ir.passes.onnx.names_in_use import names_of
 
 if TYPE_CHECKING:
     import onnx

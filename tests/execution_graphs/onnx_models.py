@@ -12,7 +12,8 @@ from layout_ir.execution_graphs.copies import Copy, explain_copies
 from layout_ir.execution_graphs.execution_graph import ExecutionGraph
 from layout_ir.execution_graphs.onnx_model import read_onnx
 from layout_ir.execution_graphs.optimized_copies import decide_transposes
-from layout_ir.passes.onnx.optimize_model import OptimizedModel, optimize_orders
+from layout_ir.passes.onnx.optimize_model import optimize_orders
+from layout_ir.passes.onnx.optimized_model import OptimizedModel
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 

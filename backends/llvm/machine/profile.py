@@ -95,11 +95,6 @@ class MachineProfile:
             if not (whole <= value <= most):
                 raise LayoutError(f"{field.name} = {value!r} is not between {int(whole)} and {most:g}")
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether the facts are of the machine at hand, rather than derived from the sizes of its caches."""
-        return self.source != BUILT_IN
-
     def to_json(self) -> dict[str, Any]:
         """The facts by name, as JSON has them."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -29,7 +29,7 @@ stays opaque.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any, cast
 
@@ -488,8 +488,3 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "com.microsoft::FusedMatMul": _fused_matmul,
 }
 """By domain and operator, the ops for a node."""
-
-
-def decomposed_nodes() -> Sequence[str]:
-    """The titles of the nodes that are replaced, as `OpaqueOp.title` has them."""
-    return tuple(_DECOMPOSITIONS)

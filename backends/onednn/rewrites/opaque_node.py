@@ -12,7 +12,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, attribute_of, dtype_of
 from layout_ir.dialects.layout.quantization_parameters import properties_of
 from layout_ir.dialects.nn.tensor_types import Shape, shape_of
-from layout_ir.dialects.nn.windows import same_pads
+from layout_ir.dialects.nn.windows import resolved_pads
 from layout_ir.elements.numpy_types import Array
 
 _INTEGERS = ("i8", "ui8", "i16", "ui16", "i32")
@@ -68,15 +68,11 @@ class OpaqueNode(InsertedOps):
         rank = len(kernel)
         strides: Shape = self.attribute("strides", (1,) * rank)
         dilations: Shape = self.attribute("dilations", (1,) * rank)
-        pads: Shape = self.attribute("pads", (0,) * (2 * rank))
+        given: Shape = self.attribute("pads", (0,) * (2 * rank))
         automatic = self.attribute("auto_pad", "NOTSET")
         if self.attribute("channels_last", 0) or len(shape_of(x)) != rank + 2:
             raise Unsupported
-        if automatic in ("SAME_UPPER", "SAME_LOWER"):
-            upper = automatic == "SAME_UPPER"
-            pads = same_pads(shape_of(x)[2:], kernel, strides, dilations, upper=upper)
-        elif automatic == "VALID":
-            pads = (0,) * (2 * rank)
+        pads = resolved_pads(automatic, given, shape_of(x)[2:], kernel, strides, dilations)
         return {"strides": strides, "pads": pads, "dilations": dilations}
 
     # Quantization -----------------------------------------------------------------------------------------------

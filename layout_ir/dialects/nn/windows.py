@@ -44,6 +44,24 @@ def same_pads(extents: Shape, kernel: Shape, strides: Shape, dilations: Shape, *
     return (*less, *more) if upper else (*more, *less)
 
 
+def resolved_pads(
+    automatic: str | None,
+    given: Shape | None,
+    extents: Shape,
+    kernel: Shape,
+    strides: Shape,
+    dilations: Shape,
+) -> Shape:
+    """The pads of windows where ONNX's attribute `auto_pad` is `automatic`, begins before ends.
+
+    SAME_UPPER and SAME_LOWER ask for those of `same_pads`, VALID for none, any other word for those that are `given`,
+    which are none by default.
+    """
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        return same_pads(extents, kernel, strides, dilations, upper=automatic == "SAME_UPPER")
+    return (given if automatic != "VALID" else None) or (0, 0) * len(extents)
+
+
 def window_shape(
     extents: Shape,
     kernel: Shape,

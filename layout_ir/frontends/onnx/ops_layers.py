@@ -20,7 +20,7 @@ from layout_ir.frontends.onnx.translation import (
     normalize_axis,
 )
 from layout_ir.frontends.onnx.values import Constant, Value, is_splat, shape_of
-from layout_ir.frontends.onnx.window_attributes import window_of
+from layout_ir.frontends.onnx.window_attributes import auto_pad_of, window_of
 
 # --- windows --------------------------------------------------------------------------------------------------
 
@@ -49,10 +49,8 @@ def _conv_transpose(builder: Builder, node: Node) -> Value:
     rank = len(extents)
     strides, dilations = node.ints("strides") or (1,) * rank, node.ints("dilations") or (1,) * rank
     longer = node.ints("output_padding") or (0,) * rank
-    pads, auto = node.ints("pads") or (0, 0) * rank, node.get("auto_pad", "NOTSET") or "NOTSET"
+    pads, auto = node.ints("pads") or (0, 0) * rank, auto_pad_of(node)
     wanted = node.ints("output_shape")
-    if auto not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
-        raise OnnxImportError(f"auto_pad = {auto} is unknown")
     lists = {"strides": strides, "dilations": dilations, "output_padding": longer, "output_shape": wanted}
     for name, values in lists.items():
         if values is not None and len(values) != rank:

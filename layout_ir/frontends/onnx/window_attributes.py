@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layout_ir.dialects.nn.windows import same_pads
+from layout_ir.dialects.nn.windows import resolved_pads
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.values import shape_of
@@ -23,13 +23,13 @@ def window_of(node: Node, kernel: tuple[int, ...]) -> dict[str, tuple[int, ...]]
             )
         if any(value < 1 for value in values):
             raise OnnxImportError(f"{name} {list(values)} has an entry below 1")
-    auto = node.get("auto_pad", "NOTSET")
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        pads = same_pads(extents, kernel, strides, dilations, upper=auto == "SAME_UPPER")
-    elif auto == "VALID":
-        pads = (0, 0) * len(extents)
-    elif auto in ("NOTSET", ""):
-        pads = given or (0, 0) * len(extents)
-    else:
-        raise OnnxImportError(f"auto_pad = {auto} is unknown")
+    pads = resolved_pads(auto_pad_of(node), given, extents, kernel, strides, dilations)
     return {"strides": strides, "pads": pads, "dilations": dilations}
+
+
+def auto_pad_of(node: Node) -> str:
+    """The word of attribute `auto_pad`. Raises OnnxImportError for one that ONNX does not have."""
+    word = node.get("auto_pad", "NOTSET") or "NOTSET"
+    if word not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
+        raise OnnxImportError(f"auto_pad = {word} is unknown")
+    return word

@@ -12,7 +12,7 @@ from layout_ir.errors import LayoutError, printable
 from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
-    from layout_ir.passes.onnx.optimize_model import OptimizedModel
+    from layout_ir.passes.onnx.optimized_model import OptimizedModel
     from layout_ir.passes.onnx.remaining import Remaining
 
 _SHOWN = 10

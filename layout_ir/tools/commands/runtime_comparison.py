@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from layout_ir.api.executable import Executable
     from layout_ir.backends.llvm.runtime.timing import Times
-    from layout_ir.backends.onednn.plan_runner import StepTime
+    from layout_ir.backends.onednn.plan_steps import StepTime
     from layout_ir.tools.output_agreement import OutputAgreement
 
 RUNTIMES = ("onednn", "onnxruntime", "reference")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from layout_ir.passes.onnx.blocked_channels import is_blocked
 from layout_ir.passes.onnx.graph_output import NodeWriter
-from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Node
+from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
     NodeModel,
@@ -16,6 +16,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     distinct,
 )
 from layout_ir.passes.onnx.orders import Order
+from layout_ir.passes.onnx.value_shapes import UNKNOWN_EXTENT
 
 if TYPE_CHECKING:
     import onnx

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.nn.windows import window_shape
+from layout_ir.dialects.nn.windows import resolved_pads, window_shape
 from layout_ir.errors import LayoutError
 from tests.dialects.nn.building import result, value
 from tests.dialects.nn.onnx_shapes import onnx_shape
@@ -128,3 +128,20 @@ def test_negative_rank():
     for op in (nn.GlobalAvgPoolOp, nn.GlobalMaxPoolOp):
         with pytest.raises(LayoutError, match=r"works on rank 3 to 5 .* but operand 0 is 2x3: rank 2"):
             op(value((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("automatic", "given_pads", "pads"),
+    [
+        ("SAME_UPPER", None, (0, 1, 1, 1)),
+        ("SAME_LOWER", (9, 9, 9, 9), (1, 1, 0, 1)),
+        ("VALID", (1, 1, 1, 1), (0, 0, 0, 0)),
+        ("NOTSET", (1, 2, 3, 4), (1, 2, 3, 4)),
+        (None, None, (0, 0, 0, 0)),
+    ],
+)
+def test_pads_follow_from_auto_pad(
+    automatic: str | None, given_pads: tuple[int, ...] | None, pads: tuple[int, ...]
+):
+    # A kernel of 3 over 6 and 5 in steps of 2: 3 windows each reach 1 and 2 elements too far.
+    assert resolved_pads(automatic, given_pads, (6, 5), (3, 3), (2, 2), (1, 1)) == pads

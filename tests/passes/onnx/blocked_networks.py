@@ -16,7 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 from layout_ir.passes.onnx.consumers import BLOCKED, consumer_named
-from layout_ir.passes.onnx.optimize_model import OptimizedModel, optimize_orders
+from layout_ir.passes.onnx.optimize_model import optimize_orders
+from layout_ir.passes.onnx.optimized_model import OptimizedModel
 
 BLOCK = consumer_named(BLOCKED).block
 """Channels of a block, as the target has it on this machine."""

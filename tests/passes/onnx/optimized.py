@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import layout_ir as li
 from layout_ir.frontends.onnx.subgraphs import graphs_of
-from layout_ir.passes.onnx.optimize_model import OptimizedModel
+from layout_ir.passes.onnx.optimized_model import OptimizedModel
 from tests.frontends.onnx.onnxruntime_oracle import session_results
 
 FLOAT = onnx.TensorProto.FLOAT

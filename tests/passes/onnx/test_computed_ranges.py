@@ -10,7 +10,7 @@ import onnx.helper as oh
 import onnx.numpy_helper
 import pytest
 
-from layout_ir.passes.onnx.model_graph import graphs_of_model
+from layout_ir.passes.onnx.graph_construction import graphs_of_model
 from tests.frontends.onnx.onnxruntime_oracle import session_results
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
 

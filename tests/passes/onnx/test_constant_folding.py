@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import layout_ir as li
 from layout_ir.passes.onnx.constant_folding import constant_integers, decided_integers
-from layout_ir.passes.onnx.model_graph import graphs_of_model
+from layout_ir.passes.onnx.graph_construction import graphs_of_model
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
 
 W = np.arange(15, dtype=np.float32).reshape(3, 5)

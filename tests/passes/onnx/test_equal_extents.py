@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
-from layout_ir.passes.onnx.model_graph import graphs_of_model
+from layout_ir.passes.onnx.graph_construction import graphs_of_model
 from tests.passes.onnx.blocked_networks import BLOCK, Op, floats, moves, network, optimized
 
 B = BLOCK

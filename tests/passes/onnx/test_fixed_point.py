@@ -15,10 +15,11 @@ import pytest
 import layout_ir as li
 from layout_ir.passes.onnx import fixed_point, optimize_model
 from layout_ir.passes.onnx.fixed_point import Embedding, is_fixed_point, orders_before
-from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
-from layout_ir.passes.onnx.optimize_model import OptimizedModel
+from layout_ir.passes.onnx.optimized_model import OptimizedModel
+from layout_ir.passes.onnx.order_plan import Plan
 from layout_ir.passes.onnx.order_selection import model_problem, option_cost
 from layout_ir.passes.onnx.reachable_orders import NodeChoices, OrderPropagation, ReachableOrders
 from tests.passes.onnx.operators import CASES

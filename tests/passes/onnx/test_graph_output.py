@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 import onnx.helper as oh
 
+from layout_ir.passes.onnx.graph_construction import graphs_of_model
 from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter, set_attribute, set_input
-from layout_ir.passes.onnx.model_graph import graphs_of_model
 from tests.passes.onnx.optimized import model_of, value
 
 

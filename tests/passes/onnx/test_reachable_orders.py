@@ -13,7 +13,8 @@ import pytest
 import layout_ir as li
 from layout_ir.certificate.checking import verify
 from layout_ir.passes.onnx.consumers import consumer_named
-from layout_ir.passes.onnx.model_graph import Graph, Node, graphs_of_model
+from layout_ir.passes.onnx.graph_construction import graphs_of_model
+from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.node_models.node_option import NodeModel
 from layout_ir.passes.onnx.reachable_orders import (
     GivenOrders,

@@ -11,7 +11,7 @@ import pytest
 
 import layout_ir as li
 from layout_ir.passes.onnx import optimize_model
-from layout_ir.passes.onnx.graph_rewriter import Plan
+from layout_ir.passes.onnx.order_plan import Plan
 from layout_ir.passes.onnx.remaining import are_at_boundary, remaining_transposes
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
 from tests.passes.onnx.random_models import random_model

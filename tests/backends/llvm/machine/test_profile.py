@@ -18,7 +18,6 @@ PROFILE = built_in_profile(1 << 20, 32 << 20)
 def test_json_brings_a_profile_back():
     measured = replace(PROFILE, source="measured on a processor", page_ns=0.25)
     assert MachineProfile.from_json(json.loads(json.dumps(measured.to_json()))) == measured
-    assert measured.is_measured and not PROFILE.is_measured
 
 
 def test_larger_caches_keep_larger_volumes():
@@ -35,7 +34,7 @@ def test_larger_caches_keep_larger_volumes():
 def test_a_kind_of_processor_has_a_profile_of_its_own():
     caches = 2 << 20, 260 << 20
     known = built_in_profile(*caches, "emeraldrapids")
-    assert not known.is_measured and known == built_in_profile(*caches, "sapphirerapids")
+    assert known == built_in_profile(*caches, "sapphirerapids")
     assert known.streaming_volume < built_in_profile(*caches).streaming_volume
     machine = Machine("x86_64-unknown-linux-gnu", "emeraldrapids", "", 64, 48 << 10, *caches)
     assert machine.profile == known
@@ -43,7 +42,7 @@ def test_a_kind_of_processor_has_a_profile_of_its_own():
 
 def test_zen_3_streams_slowly_to_places_that_share_a_set_and_from_smaller_volumes_on():
     known, other = (built_in_profile(512 << 10, 32 << 20, cpu) for cpu in ("znver3", "x86-64-v3"))
-    assert not known.is_measured and known.streamed_conflict_ns > other.streamed_conflict_ns == 0
+    assert known.streamed_conflict_ns > other.streamed_conflict_ns == 0
     assert known.multistride_narrowing_gain > other.multistride_narrowing_gain == 1
     assert known.streaming_volume < other.streaming_volume
     assert known.streaming_volume_converting <= known.streaming_volume <= known.streaming_volume_few

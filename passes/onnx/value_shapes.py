@@ -1,0 +1,108 @@
+"""What the type of a value says: its shape as far as it is known, and the bits of an element.
+
+An extent is a number, a name, or not known. Names that start with `unk__` are made up by shape inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from layout_ir.passes.onnx.orders import Extent, Shape
+
+if TYPE_CHECKING:
+    import onnx
+
+UNKNOWN_EXTENT = 64
+"""The extent for which a dim of an input counts whose extent only the run time knows, in bytes moved.
+
+Those that are the first of an input count as 1. That goes by the name of the extent: a value has the same size in any
+order of its dims. Extents of other values count as what they are for inputs of that size, if that can be inferred, or
+follows from Reshapes (`counted_extents`).
+"""
+
+
+class Shapes(dict[str, Shape | None]):
+    """The shapes of values by name, found when they are asked for first: of `constants`, or what `types` say."""
+
+    def __init__(self, types: Mapping[str, onnx.TypeProto], constants: Mapping[str, onnx.TensorProto]):
+        super().__init__()
+        self._types = types
+        self._constants = constants
+        self._known: dict[bytes, Shape | None] = {}
+        """By type, as it is stored: values of a network have few types."""
+
+    def __missing__(self, name: str) -> Shape | None:
+        shape = self[name] = self._found(name)
+        return shape
+
+    def _found(self, name: str) -> Shape | None:
+        if name in self._constants:
+            return tuple(self._constants[name].dims[:])
+        type = self._types.get(name)
+        if type is None:
+            return None
+        stored = type.SerializeToString()
+        if stored not in self._known:
+            self._known[stored] = shape_of(type)
+        return self._known[stored]
+
+
+def shape_of(type: onnx.TypeProto) -> Shape | None:
+    """The shape of a type; None for one that is no tensor, or of unknown rank."""
+    tensor = type.tensor_type  # an empty one where it is no tensor
+    if not tensor.HasField("shape"):
+        return None
+    return tuple([_extent(dim) for dim in tensor.shape.dim[:]])
+
+
+def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
+    """An extent; one below 0, which some exporters write for any, is not known."""
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else None
+    return dim.dim_param or None
+
+
+def is_made_up(extent: Extent) -> bool:
+    """Whether an extent has a name that shape inference made up (unk__0)."""
+    return isinstance(extent, str) and extent.startswith("unk__")
+
+
+def more_known(before: Shape, found: Shape) -> Shape:
+    """What two shapes of one value say together: an extent's number, or else the name that was found, unless that is
+    made up."""
+    if len(before) != len(found):
+        return found
+
+    def known(one: Extent, other: Extent) -> Extent:
+        is_less = other is None or is_made_up(other) or (isinstance(one, int) and not isinstance(other, int))
+        return one if is_less and one is not None else other
+
+    return tuple([known(*pair) for pair in zip(before, found, strict=True)])
+
+
+def type_with_shape(given: onnx.TypeProto, shape: Shape) -> onnx.TypeProto:
+    """The type with extents of which more is known."""
+    made = type(given)()
+    made.CopyFrom(given)
+    for dim, extent in zip(made.tensor_type.shape.dim, shape, strict=True):
+        if isinstance(extent, int):
+            dim.dim_value = extent
+        elif extent is not None:
+            dim.dim_param = extent
+    return made
+
+
+@lru_cache(maxsize=64)
+def bits_of(element_type: int) -> int:
+    """The bits of an ONNX element type; those of a byte for strings, of which nothing is known."""
+    import numpy as np
+    import onnx
+    import onnx.helper
+
+    word = onnx.TensorProto.DataType.Name(cast(Any, element_type)) if element_type else "UNDEFINED"
+    for suffix, bits in (("INT4", 4), ("FLOAT4E2M1", 4), ("INT2", 2), ("STRING", 8), ("UNDEFINED", 32)):
+        if word.endswith(suffix):
+            return bits
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type)).itemsize * 8
