@@ -7,6 +7,7 @@ embeddings of an attention say, keeps the name of that extent only if this is kn
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
@@ -22,20 +23,22 @@ def write_out_ranges(graph: onnx.GraphProto, opset: int) -> None:
     """Puts, in a graph whose types are to be inferred, a tensor of as many elements in the place of each Range from 0
     in steps of 1 to an integer that is computed: its extent follows from that integer, by the propagation of data that
     inference does for shapes, through the operators of version 13 on."""
-    if opset < 13 or all(node.op_type != "Range" for node in graph.node):
+    if opset < 13:
         return
-    import onnx.numpy_helper
-
-    scalars: dict[str, tuple[int, int | float]] = {}
-    stored = [(tensor.name, tensor) for tensor in graph.initializer]
-    for node in graph.node:
-        if node.op_type == "Constant":
-            stored += [(node.output[0], a.t) for a in node.attribute if a.name == "value"]
-    for name, tensor in stored:
-        if not tensor.dims and tensor.data_type in (_INT32, _INT64):
-            scalars[name] = tensor.data_type, onnx.numpy_helper.to_array(tensor).item()
-    taken = {name for node in graph.node for name in (*node.input, *node.output)}
-    taken.update(value.name for value in (*graph.input, *graph.initializer))
+    ranges = [
+        n for n in graph.node[:] if n.op_type == "Range" and not domain_of(n.domain) and len(n.input) == 3
+    ]
+    scalars = _integers(graph, {name for node in ranges for name in node.input})
+    types: dict[str, int] = {}
+    for node in ranges:
+        start, limit, step = [scalars.get(name) for name in node.input]
+        if limit is None and start is not None and step is not None and (start[1], step[1]) == (0, 1):
+            types[node.output[0]] = start[0]
+    if not types:
+        return
+    taken = {value.name for value in (*graph.input, *graph.initializer)}
+    for node in graph.node[:]:
+        taken.update(node.input[:], node.output[:])
     nodes: list[onnx.NodeProto] = []
 
     def add(op_type: str, names: list[str], result: str) -> onnx.NodeProto:
@@ -43,13 +46,8 @@ def write_out_ranges(graph: onnx.GraphProto, opset: int) -> None:
         nodes.append(node)
         return node
 
-    for node in graph.node:
-        ends = [scalars.get(name) for name in node.input]
-        if node.op_type != "Range" or domain_of(node.domain) or len(ends) != 3:
-            nodes.append(node)
-            continue
-        start, limit, step = ends
-        if limit is not None or start is None or step is None or (start[1], step[1]) != (0, 1):
+    for node in graph.node[:]:
+        if node.op_type != "Range" or node.output[0] not in types:
             nodes.append(node)
             continue
         result = node.output[0]
@@ -61,6 +59,21 @@ def write_out_ranges(graph: onnx.GraphProto, opset: int) -> None:
         graph.initializer.add(name=axes, data_type=_INT64, dims=[1], int64_data=[0])
         add("Unsqueeze", [count, axes], extents)
         add("ConstantOfShape", [extents], zeros)
-        add("Cast", [zeros], result).attribute.add(name="to", type=2, i=start[0])
+        add("Cast", [zeros], result).attribute.add(name="to", type=2, i=types[result])
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def _integers(graph: onnx.GraphProto, names: Container[str]) -> dict[str, tuple[int, int]]:
+    """The element types and values of the single integers among the constants of a graph that have one of `names`."""
+    import onnx.numpy_helper
+
+    stored = [(tensor.name, tensor) for tensor in graph.initializer[:] if tensor.name in names]
+    for node in graph.node[:]:
+        if node.op_type == "Constant" and node.output[0] in names:
+            stored += [(node.output[0], a.t) for a in node.attribute if a.name == "value"]
+    return {
+        name: (tensor.data_type, int(onnx.numpy_helper.to_array(tensor).item()))
+        for name, tensor in stored
+        if not tensor.dims and tensor.data_type in (_INT32, _INT64)
+    }

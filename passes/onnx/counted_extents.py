@@ -10,7 +10,7 @@ its mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from layout_ir.passes.onnx.inferred_types import inferred_types
 from layout_ir.passes.onnx.model_graph import Graph
 from layout_ir.passes.onnx.names_in_use import overridable_names
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
-from layout_ir.passes.onnx.value_shapes import is_made_up, shape_of
+from layout_ir.passes.onnx.value_shapes import is_made_up
 
 if TYPE_CHECKING:
     import onnx
@@ -32,18 +32,18 @@ def counted_extents(
     integers: Mapping[str, NDArray[Any]],
     stated: Mapping[str, onnx.TypeProto],
 ) -> Mapping[Extent, int]:
-    """What extents of the graphs of a model count as: those known (`Graph.counted`), and what follows from them.
+    """What extents of the graphs of a model count as, by name, where those of its inputs are what they count as.
 
-    `integers` and `stated` are what their types were inferred with.
+    `integers` and `stated` are what the types of the graphs were inferred with.
     """
-    graph = graphs[0]
-    counted = with_quotients(graph)
-    shapes = agreed_shapes(graph)
-    if not shapes or all(each.extents_of_its_own() <= {None, *counted} for each in graphs):
-        return counted
+    shapes = agreed_shapes(graphs[0])
+    # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
+    if not shapes or all(each.extents_of_its_own() <= {None} for each in graphs):
+        return with_quotients(graphs[0], {})
     overridable = overridable_names(model)
     tables = inferred_types(model, overridable, shapes, integers, stated)
     sized: dict[Graph, Graph] = {}
+    counted: dict[Extent, int] = {}
     for each, types in zip(graphs, tables, strict=True):
         outer = sized[each.outer] if each.outer is not None else None
         sized[each] = Graph(
@@ -59,8 +59,7 @@ def counted_extents(
         )
         decided_integers(sized[each], integers)
         counted = {**named_sizes(each, {name: sized[each].shape(name) for name in types}), **counted}
-    graph.counted = counted
-    return with_quotients(graph)
+    return with_quotients(graphs[0], counted)
 
 
 def agreed_shapes(graph: Graph) -> dict[str, list[int]]:
@@ -85,10 +84,10 @@ def named_sizes(graph: Graph, shapes: Mapping[str, Shape | None]) -> dict[Extent
     return found
 
 
-def with_quotients(graph: Graph) -> Mapping[Extent, int]:
-    """What extents of a graph count as (`Graph.counted`), and those that follow from Reshapes on which no other is
-    open, and from those that follow."""
-    counted = dict(graph.counted)
+def with_quotients(graph: Graph, counted: Mapping[Extent, int]) -> Mapping[Extent, int]:
+    """What extents of a graph count as, and those that follow from Reshapes on which no other is open, and from those
+    that follow."""
+    counted = dict(counted)
 
     def numbers(shape: Shape) -> list[int | None]:
         stated = graph.input_extents
@@ -110,21 +109,6 @@ def with_quotients(graph: Graph) -> Mapping[Extent, int]:
                 rest = prod(n for n in factors if n is not None)
                 if isinstance(name, str) and rest and not total % rest:
                     counted[name] = total // rest
-    return counted
-
-
-def inferred_extents(
-    graphs: Sequence[Graph], infer: Callable[..., Sequence[Mapping[str, onnx.TypeProto]]]
-) -> dict[Extent, int]:
-    """What extents of the graphs of a model are, by name, where those of its inputs are what they count as."""
-    sizes = agreed_shapes(graphs[0])
-    # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
-    if not sizes or all(graph.extents_of_its_own() <= {None} for graph in graphs):
-        return {}
-    counted: dict[Extent, int] = {}
-    for graph, types in zip(graphs, infer(shapes=sizes), strict=True):
-        found = named_sizes(graph, {name: shape_of(type) for name, type in types.items()})
-        counted = {**found, **counted}
     return counted
 
 

@@ -55,19 +55,20 @@ def is_fixed_point(plan: Plan, rewriter: GraphRewriter, cost: int, now: Reachabl
     it is, or that none has less to transpose.
 
     `plan` is what `rewriter` wrote, `cost` what it costs, which is the least; `now` are the orders and options that the
-    graph has as it is written. False says nothing.
+    graph has as it is written. Where something was left out of the problem before, it is known that none costs less, or
+    nothing. False says nothing.
     """
-    if not _is_whole(plan, now.values.graph):
+    if not _is_unchanged(plan, now.values.graph):
         return False
     rest = plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost)
     # An exact embedding is one with units anywhere, too: where that is enough, it is the one to look for.
-    return Embedding(plan, rewriter, now, exact=rest >= _divisor(plan)).holds()
+    exact = rest >= _divisor(plan) or bool(plan.problem.reached.omitted)
+    return Embedding(plan, rewriter, now, exact=exact).holds()
 
 
-def _is_whole(plan: Plan, graph: Graph) -> bool:
-    """Whether a graph stands as it was written, and there was no choice before that the plan does not know of."""
-    unchanged = graph.nodes == graph.nodes_of_model
-    return unchanged and not plan.problem.reached.omitted and not plan.problem.consumer.block
+def _is_unchanged(plan: Plan, graph: Graph) -> bool:
+    """Whether a graph stands as it was written, without blocks of channels."""
+    return graph.nodes == graph.nodes_of_model and not plan.problem.consumer.block
 
 
 def orders_before(plan: Plan, rewriter: GraphRewriter, graph: Graph) -> GivenOrders | None:
@@ -78,7 +79,7 @@ def orders_before(plan: Plan, rewriter: GraphRewriter, graph: Graph) -> GivenOrd
     new in it has options for them that ask for no others, no other is reached. There may seem to be more to choose from
     than there is, which `is_fixed_point` may be asked about all the same: models give no fewer options for more orders.
     """
-    if not _is_whole(plan, graph):
+    if not _is_unchanged(plan, graph) or plan.problem.reached.omitted:
         return None
     values, consumer = plan.values, plan.problem.consumer
     orders, members, places = values.orders, values.members, rewriter.places
@@ -96,6 +97,10 @@ def orders_before(plan: Plan, rewriter: GraphRewriter, graph: Graph) -> GivenOrd
         moved = any(
             name and members[name].root in orders and places.get(name) != members[name][:2]
             for name in (*node.inputs, *node.outputs)
+        )
+        # What a Transpose made of a constant, and now is one, has another rank for nothing.
+        moved = moved or any(
+            name in graph.constants and name not in plan.graph.constants for name in node.inputs
         )
         if not moved and consumer.model_of(node) is choices.model:
             same[id(node)] = NodeChoices(node, choices.model, choices.offered)

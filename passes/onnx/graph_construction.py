@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import graphs_of
-from layout_ir.passes.onnx.counted_extents import inferred_extents
 from layout_ir.passes.onnx.inferred_types import inferred_types
 from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_graph import Graph, Node
@@ -39,9 +37,8 @@ def graphs_of_model(
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     overridable = overridable_names(model)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    infer = partial(inferred_types, model, overridable, known=known or {}, stated=stated or {})
-    tables = infer(shapes={})
-    sized = infer(shapes=shapes) if shapes else tables
+    tables = inferred_types(model, overridable, {}, known or {}, stated or {})
+    sized = inferred_types(model, overridable, shapes, known or {}, stated or {}) if shapes else tables
     is_alone = len(tables) == 1
     taken = None if is_alone else names_of(model.graph)
     graphs = [
@@ -75,10 +72,6 @@ def graphs_of_model(
                     )
                 )
                 waiting.append(graphs[-1])
-    if not shapes:
-        counted = inferred_extents(graphs, infer)
-        for graph in graphs:
-            graph.counted = counted
     return graphs
 
 

@@ -194,6 +194,10 @@ def _chosen(
         plan = task.settled() if task.improved else None
         if plan is not None:
             result.remaining = _sorted_remaining([plan])
+            if result.solution.omitted:
+                # Of the graph as it was written less may be left out, and it is known to cost the least.
+                cost = result.after.cost + _cost_of_nodes([plan.problem.reached])
+                result.solution = Solution((), cost, cost, plan.problem.reached.omitted)
         if (plan is not None or not task.improved) and not (result.after.count and task.is_rewritten()):
             break
         if obligations and (task.free_inputs or task.free_outputs):
@@ -372,10 +376,7 @@ class _Task:
         """Whether Transposes would move as much as they do, or more, so that kernels move less inside."""
         if not solution.is_optimal or after.cost < before.cost:
             return False
-        stays = before.cost + sum(
-            option_cost(choices.offered.options[0]) for part in reached for choices in part.choices.values()
-        )
-        return after.cost > before.cost or solution.cost < stays
+        return after.cost > before.cost or solution.cost < before.cost + _cost_of_nodes(reached)
 
     def _is_better(self, after: Traffic, before: Traffic) -> bool:
         """Whether Transposes cost less, and move no more where they were weighed for the sake of their number."""
@@ -486,6 +487,13 @@ def _has_blocks(plans: Sequence[Plan]) -> bool:
 def _block_reorders(plans: Sequence[Plan]) -> int:
     """How many of the moves that plans leave are into blocks or out of them."""
     return sum(is_blocked(move.source) or is_blocked(move.target) for plan in plans for move in plan.moves)
+
+
+def _cost_of_nodes(reached: Sequence[ReachableOrders]) -> int:
+    """What the nodes of graphs cost as they are."""
+    return sum(
+        option_cost(choices.offered.options[0]) for part in reached for choices in part.choices.values()
+    )
 
 
 def _has_transposes(graph: onnx.GraphProto) -> bool:

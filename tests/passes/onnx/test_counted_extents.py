@@ -1,4 +1,4 @@
-"""What extents count as that follow from those of inputs, and from Reshapes."""
+"""What extents count as that inference finds for inputs of the agreed size, or that follow from Reshapes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import onnx
 import onnx.helper as oh
 import pytest
 
-from layout_ir.passes.onnx import graph_construction as graph_construction_module
+from layout_ir.passes.onnx import counted_extents as counted_extents_module
 from layout_ir.passes.onnx.counted_extents import keep_counts
-from layout_ir.passes.onnx.graph_construction import graphs_of_model
 from layout_ir.passes.onnx.inferred_types import inferred_types
 from layout_ir.passes.onnx.model_graph import Graph
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
@@ -33,6 +32,55 @@ def _windows(*windows: str | int) -> Graph:
     results = [value("y", *windows), value("z", *windows[:-1], 5), value("r", "rows", 2, 5)]
     (graph,) = typed_graphs(model_of(nodes, inputs, results), None, {}, {}, {}, {})
     return graph
+
+
+def test_inner_extents_count_as_what_follows_from_those_of_the_inputs():
+    nodes = [
+        oh.make_node("Conv", ["x", "w"], ["c"], strides=[2, 4], pads=[1, 1, 1, 1]),
+        transpose("c", "t", 0, 2, 3, 1),
+        oh.make_node("Reshape", ["t", "s"], ["y"]),
+        oh.make_node("MatMul", ["y", "m"], ["z"]),
+    ]
+    constants = [
+        *(initializer("w", np.ones((8, 3, 3, 3))), initializer("m", np.ones((8, 5)))),
+        initializer("s", [0, -1, 8]),
+    ]
+    model = model_of(nodes, [value("x", "N", 3, "H", "W")], [value("z", "N", "P", 5)], constants)
+    (graph,) = typed_graphs(model, None, {}, {}, {}, {})
+    assert graph.nbytes("c") == graph.nbytes("y") == 4 * 8 * 32 * 16
+    assert graph.nbytes("z") == 4 * 5 * 32 * 16
+
+
+@pytest.mark.parametrize(("strides", "own"), [([1, 1], False), ([2, 1], True)])
+def test_types_are_inferred_for_a_size_only_where_values_have_extents_of_their_own(
+    strides: list[int], own: bool, monkeypatch: pytest.MonkeyPatch
+):
+    nodes = [oh.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1], strides=strides)]
+    shape = ("N", 8, 16, 16) if not own else ("N", 8, "H", 16)
+    sizes: list[Any] = []
+
+    def counted(model: Any, overridable: Any, shapes: Any, *others: Any) -> Any:
+        sizes.append(shapes)
+        return inferred_types(model, overridable, shapes, *others)
+
+    monkeypatch.setattr(counted_extents_module, "inferred_types", counted)
+    model = model_of(nodes, [value("x", *shape)], [value("y", *"abcd")])
+    (graph,) = typed_graphs(model, None, {}, {}, {}, {})
+    assert bool(graph.extents_of_its_own()) == own
+    assert sizes == ([{"x": [1, 8, 64, 16]}] if own else [])
+    assert graph.nbytes("y") == 4 * 8 * (32 if own else 16) * 16
+
+
+def test_negative_extents_of_a_size_that_does_not_fit_count_as_any_others():
+    nodes = [
+        oh.make_node("Add", ["x", "b"], ["a"]),
+        oh.make_node("NonZero", ["a"], ["y"]),
+    ]
+    model = model_of(
+        nodes, [value("x", "N", "H")], [value("y", 2, "M", dtype=7)], [initializer("b", np.ones(7))]
+    )
+    (graph,) = typed_graphs(model, None, {}, {}, {}, {})
+    assert graph.nbytes("y") == 8 * 2 * UNKNOWN_EXTENT
 
 
 def test_a_product_of_windows_counts_as_the_windows_there_are():
@@ -137,55 +185,3 @@ def test_negative_what_was_not_known_before_stays_as_it_is():
     before.counted, after.counted = {}, {"unk__5": 7}
     keep_counts(after, before, {})
     assert after.counted_extent("unk__5") == 7
-
-
-def _graph(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]] | None = None) -> Graph:
-    return graphs_of_model(model, None, shapes or {}, {})[0]
-
-
-def test_inner_extents_count_as_what_follows_from_those_of_the_inputs():
-    nodes = [
-        oh.make_node("Conv", ["x", "w"], ["c"], strides=[2, 4], pads=[1, 1, 1, 1]),
-        transpose("c", "t", 0, 2, 3, 1),
-        oh.make_node("Reshape", ["t", "s"], ["y"]),
-        oh.make_node("MatMul", ["y", "m"], ["z"]),
-    ]
-    constants = [
-        *(initializer("w", np.ones((8, 3, 3, 3))), initializer("m", np.ones((8, 5)))),
-        initializer("s", [0, -1, 8]),
-    ]
-    model = model_of(nodes, [value("x", "N", 3, "H", "W")], [value("z", "N", "P", 5)], constants)
-    graph = _graph(model)
-    assert graph.nbytes("c") == graph.nbytes("y") == 4 * 8 * 32 * 16
-    assert graph.nbytes("z") == 4 * 5 * 32 * 16
-
-
-@pytest.mark.parametrize(("strides", "own"), [([1, 1], False), ([2, 1], True)])
-def test_types_are_inferred_for_a_size_only_where_values_have_extents_of_their_own(
-    strides: list[int], own: bool, monkeypatch: pytest.MonkeyPatch
-):
-    nodes = [oh.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1], strides=strides)]
-    shape = ("N", 8, 16, 16) if not own else ("N", 8, "H", 16)
-    sizes: list[Any] = []
-
-    def counted(*arguments: Any, shapes: Any, **named: Any) -> Any:
-        sizes.append(shapes)
-        return inferred_types(*arguments, shapes=shapes, **named)
-
-    monkeypatch.setattr(graph_construction_module, "inferred_types", counted)
-    graph = _graph(model_of(nodes, [value("x", *shape)], [value("y", *"abcd")]))
-    assert bool(graph.extents_of_its_own()) == own
-    assert sizes == ([{}, {"x": [1, 8, 64, 16]}] if own else [{}])
-    assert graph.nbytes("y") == 4 * 8 * (32 if own else 16) * 16
-
-
-def test_negative_extents_of_a_size_that_does_not_fit_count_as_any_others():
-    nodes = [
-        oh.make_node("Add", ["x", "b"], ["a"]),
-        oh.make_node("NonZero", ["a"], ["y"]),
-    ]
-    model = model_of(
-        nodes, [value("x", "N", "H")], [value("y", 2, "M", dtype=7)], [initializer("b", np.ones(7))]
-    )
-    graph = _graph(model)
-    assert graph.nbytes("y") == 8 * 2 * UNKNOWN_EXTENT
