@@ -332,6 +332,13 @@ def shuffle(builder: Builder, element: str, a: str, b: str, size: int, mask: Seq
     return builder.put(f"shufflevector {vector} {a}, {vector} {b}, <{len(mask)} x i32> <{lanes}>")
 
 
+def spread(builder: Builder, element: str, scalar: str, size: int) -> str:
+    """The `size`-lane vector with `scalar` in every lane."""
+    vector = f"<{size} x {element}>"
+    one = builder.put(f"insertelement {vector} poison, {element} {scalar}, i64 0")
+    return shuffle(builder, element, one, "poison", size, [0] * size)
+
+
 def fenced(builder: Builder, element: str, vectors: Sequence[str], size: int) -> list[str]:
     """The same vectors, opaque to the code generator.
 

@@ -7,12 +7,15 @@ numbers. Of a box with an area that is no number above 0, all ratios are 0.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
 from layout_ir.backends.llvm.loops.compiled_loop import LOOP_SIGNATURE
+from layout_ir.backends.llvm.loops.loop_calls import loop_function
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.caches import keeps_kernels
@@ -46,122 +49,74 @@ def _code(machine: Machine) -> Code:
     return Code(text, machine, ("loops",), key=text)
 
 
+_SIDES = ("top", "left", "bottom", "right", "areas")
+"""Rows of numbers of boxes."""
+
+
 def _text(machine: Machine) -> str:
+    b = Builder()
     lanes = machine.vector // 4
-    flags, floats, bytes_ = f"<{lanes} x i1>", f"<{lanes} x float>", f"<{lanes} x i8>"
-    numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
+    flags, floats, bytes_, places = (f"<{lanes} x {type_}>" for type_ in ("i1", "float", "i8", "i64"))
+    names = (*_SIDES, "first", "last", "candidates", "dropped", "found")
+    at = {name: b.load("ptr", "%arguments", 8 * k) for k, name in enumerate(names)}
+    count, most = (b.load("i64", "%arguments", 8 * (len(names) + k)) for k in range(2))
+    limit = spread(b, "float", b.load("float", "%arguments", 8 * (len(names) + 2)), lanes)
+    total = b.local("total")
+    total.set(0, 0)
 
-    sides = ("top", "left", "bottom", "right", "areas")
+    def is_positive(numbers: str) -> str:
+        return b.put(f"fcmp ogt {floats} {numbers}, zeroinitializer")
 
-    def pointers() -> str:
-        names = (*sides, "first", "last", "candidates", "dropped", "found")
-        return "\n".join(
-            f"""  %{name}.at = getelementptr i8, ptr %arguments, i64 {8 * k}
-  %{name} = load ptr, ptr %{name}.at"""
-            for k, name in enumerate(names)
-        )
+    def both(one: str, other: str) -> str:
+        return b.put(f"and {flags} {one}, {other}")
 
-    def splat(name: str, type_: str = "float", vector: str = floats) -> str:
-        return f"""  %{name}.one = insertelement {vector} poison, {type_} %{name}, i32 0
-  %{name}.all = shufflevector {vector} %{name}.one, {vector} poison, <{lanes} x i32> zeroinitializer"""
+    def of(relation: str, one: str, other: str) -> str:
+        """Per lane the number that is less (`olt`) or more (`ogt`), and the second of equal ones."""
+        is_first = b.put(f"fcmp {relation} {floats} {one}, {other}")
+        return b.put(f"select {flags} {is_first}, {floats} {one}, {floats} {other}")
 
-    def number(side: str) -> str:
-        """The number of the box that is selected."""
-        return f"""  %own.{side}.at = getelementptr float, ptr %{side}, i64 %place
-  %own.{side} = load float, ptr %own.{side}.at, align 4
-{splat(f"own.{side}")}"""
+    def or_zero(are: str, numbers: str) -> str:
+        return b.put(f"select {flags} {are}, {floats} {numbers}, {floats} zeroinitializer")
 
-    def near(side: str) -> str:
-        """Those of boxes beside it."""
-        return f"""  %n.{side}.at = getelementptr float, ptr %{side}, i64 %n
-  %n.{side} = load {floats}, ptr %n.{side}.at, align 4"""
+    def drop(box: Value, end: str, own: Mapping[str, str], has_area: str) -> None:
+        """Drops those of a vector of boxes, the first of which is `box`, that overlap the selected one too far."""
+        near = {side: b.load(floats, at[side], b.mul(box, 4)) for side in _SIDES}
 
-    def inner(name: str, low: str, high: str) -> str:
-        """The length of a side of the intersection, at least 0."""
-        return f"""  %{high}.less = fcmp olt {floats} %n.{high}, %own.{high}.all
-  %{high}.end = select {flags} %{high}.less, {floats} %n.{high}, {floats} %own.{high}.all
-  %{low}.more = fcmp ogt {floats} %n.{low}, %own.{low}.all
-  %{low}.begin = select {flags} %{low}.more, {floats} %n.{low}, {floats} %own.{low}.all
-  %{name}.length = fsub {floats} %{high}.end, %{low}.begin
-  %{name}.some = fcmp ogt {floats} %{name}.length, zeroinitializer
-  %{name} = select {flags} %{name}.some, {floats} %{name}.length, {floats} zeroinitializer"""
+        def overlap(low: str, high: str) -> str:
+            """The length of a side of the intersection, at least 0."""
+            upper, lower = of("olt", near[high], own[high]), of("ogt", near[low], own[low])
+            length = b.put(f"fsub {floats} {upper}, {lower}")
+            return or_zero(is_positive(length), length)
 
-    return f"""target triple = "{machine.triple}"
-define void @loops(ptr noalias %arguments, ptr %unused, i64 %part, i64 %parts) {machine.attributes} {{
-entry:
-{pointers()}
-  %count.at = getelementptr i8, ptr %arguments, i64 80
-  %count = load i64, ptr %count.at
-  %most.at = getelementptr i8, ptr %arguments, i64 88
-  %most = load i64, ptr %most.at
-  %limit.at = getelementptr i8, ptr %arguments, i64 96
-  %limit = load float, ptr %limit.at
-  %total.at = getelementptr i8, ptr %arguments, i64 104
-{splat("limit")}
-  br label %look
-look:
-  %c = phi i64 [ 0, %entry ], [ %c.next, %next ]
-  %total = phi i64 [ 0, %entry ], [ %total.next, %next ]
-  %more = icmp slt i64 %c, %count
-  %wanted = icmp slt i64 %total, %most
-  %going = and i1 %more, %wanted
-  br i1 %going, label %candidate, label %done
-candidate:
-  %place.at = getelementptr i64, ptr %candidates, i64 %c
-  %place = load i64, ptr %place.at
-  %is.dropped.at = getelementptr i8, ptr %dropped, i64 %place
-  %is.dropped = load i8, ptr %is.dropped.at
-  %is.left = icmp eq i8 %is.dropped, 0
-  br i1 %is.left, label %select, label %next
-select:
-  %to = getelementptr i64, ptr %found, i64 %total
-  store i64 %c, ptr %to
-  %total.more = add i64 %total, 1
-  %begin.at = getelementptr i64, ptr %first, i64 %place
-  %begin = load i64, ptr %begin.at
-  %end.at = getelementptr i64, ptr %last, i64 %place
-  %end = load i64, ptr %end.at
-{chr(10).join(map(number, sides))}
-  %own.some = fcmp ogt {floats} %own.areas.all, zeroinitializer
-{splat("end", "i64", f"<{lanes} x i64>")}
-  br label %row
-row:
-  %n = phi i64 [ %begin, %select ], [ %n.next, %boxes ]
-  %left.over = icmp slt i64 %n, %end
-  br i1 %left.over, label %boxes, label %next
-boxes:
-{chr(10).join(map(near, sides))}
-{inner("height", "top", "bottom")}
-{inner("width", "left", "right")}
-  %intersection = fmul {floats} %height, %width
-  %sum = fadd {floats} %n.areas, %own.areas.all
-  %union = fsub {floats} %sum, %intersection
-  %ratio = fdiv {floats} %intersection, %union
-  %some.over = fcmp ogt {floats} %intersection, zeroinitializer
-  %some.area = fcmp ogt {floats} %n.areas, zeroinitializer
-  %some.union = fcmp ogt {floats} %union, zeroinitializer
-  %over.0 = and {flags} %some.over, %some.area
-  %over.1 = and {flags} %over.0, %some.union
-  %over = and {flags} %over.1, %own.some
-  %known = select {flags} %over, {floats} %ratio, {floats} zeroinitializer
-  %above = fcmp ogt {floats} %known, %limit.all
-{splat("n", "i64", f"<{lanes} x i64>")}
-  %which = add <{lanes} x i64> %n.all, <{numbers}>
-  %inside = icmp slt <{lanes} x i64> %which, %end.all
-  %drop = and {flags} %above, %inside
-  %drop.bytes = zext {flags} %drop to {bytes_}
-  %before.at = getelementptr i8, ptr %dropped, i64 %n
-  %before = load {bytes_}, ptr %before.at, align 1
-  %after = or {bytes_} %before, %drop.bytes
-  store {bytes_} %after, ptr %before.at, align 1
-  %n.next = add i64 %n, {lanes}
-  br label %row
-next:
-  %total.next = phi i64 [ %total, %candidate ], [ %total.more, %row ]
-  %c.next = add i64 %c, 1
-  br label %look
-done:
-  store i64 %total, ptr %total.at
-  ret void
-}}
-"""
+        intersection = b.put(f"fmul {floats} {overlap('top', 'bottom')}, {overlap('left', 'right')}")
+        sum_ = b.put(f"fadd {floats} {near['areas']}, {own['areas']}")
+        union = b.put(f"fsub {floats} {sum_}, {intersection}")
+        ratio = b.put(f"fdiv {floats} {intersection}, {union}")
+        is_known = both(both(is_positive(intersection), is_positive(near["areas"])), is_positive(union))
+        known = or_zero(both(is_known, has_area), ratio)
+        is_above = b.put(f"fcmp ogt {floats} {known}, {limit}")
+        steps = ", ".join(f"i64 {lane}" for lane in range(lanes))
+        which = b.put(f"add {places} {spread(b, 'i64', b.operand(box), lanes)}, <{steps}>")
+        is_inside = b.put(f"icmp slt {places} {which}, {spread(b, 'i64', end, lanes)}")
+        dropped = b.put(f"zext {flags} {both(is_above, is_inside)} to {bytes_}")
+        before = b.load(bytes_, at["dropped"], box)
+        b.store(bytes_, b.put(f"or {bytes_} {before}, {dropped}"), at["dropped"], box)
+
+    def select(candidate: Value, place: str) -> None:
+        """Notes a candidate, which is box `place`, and drops those that overlap it too far."""
+        number = total.get(0)
+        b.store("i64", b.operand(candidate), at["found"], b.mul(number, 8))
+        total.set(0, b.add(number, 1))
+        begin, end = (b.load("i64", at[name], b.mul(place, 8)) for name in ("first", "last"))
+        own = {side: spread(b, "float", b.load("float", at[side], b.mul(place, 4)), lanes) for side in _SIDES}
+        has_area = is_positive(own["areas"])
+        beside = b.max(b.sub(end, begin), 0)  # a box without an extent has its end in front of its begin
+        with b.loop(0, b.ceil(beside, lanes)) as vector:
+            drop(b.add(begin, b.mul(vector, lanes)), end, own, has_area)
+
+    with b.loop(0, count) as candidate, b.when(b.compare("slt", total.get(0), most)):
+        place = b.load("i64", at["candidates"], b.mul(candidate, 8))
+        with b.when(b.put(f"icmp eq i8 {b.load('i8', at['dropped'], place)}, 0")):
+            select(candidate, place)
+    b.store("i64", total.get(0), "%arguments", 8 * (len(names) + 3))
+    return f'target triple = "{machine.triple}"\n{loop_function("loops", b, machine)}\n'

@@ -76,10 +76,8 @@ def splats(lanes: FloatFunctions, rows: Mapping[Symbolic, Vector]) -> dict[Symbo
     for node, x in rows.items():
         value = x.value
         if lanes.size > 1:
-            vector = f"<1 x {register_element(x.dtype_name)}>"
-            value = lanes.b.put(
-                f"shufflevector {vector} {value}, {vector} poison, <{lanes.size} x i32> zeroinitializer"
-            )
+            element = register_element(x.dtype_name)
+            value = shuffle(lanes.b, element, value, "poison", 1, [0] * lanes.size)
         result[node] = Vector(lanes, value, x.dtype_name)
     return result
 

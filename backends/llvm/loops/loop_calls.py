@@ -1,10 +1,12 @@
-"""What a call of a loop is given, and what it says of it when it is over."""
+"""The function of a loop: what a call of it is given, and what it says of it when it is over."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.backends.llvm.emission.llvm_builder import Builder
+from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.errors import LayoutError
 
 OUTSIDE = 2
@@ -13,6 +15,15 @@ OUTSIDE = 2
 
 _COMPUTED = 1 << 40
 """What is as far below 0 is a place made of several indices one of which is outside, and says nothing to a reader."""
+
+
+def loop_function(name: str, body: Builder, machine: Machine) -> str:
+    """The function of this name as LLVM IR, with its tables: it takes a row of numbers, and which part of how many."""
+    tables = [line.replace("@table", f"@{name}.table") for line in body.globals]
+    lines = "\n".join(body.lines).replace("@table", f"@{name}.table")
+    parameters = "ptr noalias %arguments, ptr %unused, i64 %part, i64 %parts"
+    head = f"define void @{name}({parameters}) {machine.attributes}"
+    return "\n".join([*tables, f"{head} {{\nentry:\n{lines}\n  ret void\n}}"])
 
 
 def argument_row(tensors: int) -> NDArray[np.uint64]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from layout_ir.backends.llvm.emission.iteration import all_iterations
 from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import lane_type
-from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value
+from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
 from layout_ir.backends.llvm.loops.expression import Symbolic, evaluated, folds_of
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
 from layout_ir.backends.llvm.loops.fold_states import (
@@ -41,6 +41,7 @@ from layout_ir.backends.llvm.loops.fold_states import (
     typed,
 )
 from layout_ir.backends.llvm.loops.lane_loops import LaneLoops, first_lanes, power_of_two
+from layout_ir.backends.llvm.loops.loop_calls import loop_function
 from layout_ir.backends.llvm.loops.loop_nest import Loop, Nest, nests, ordered
 from layout_ir.backends.llvm.loops.loop_program import LoopProgram
 from layout_ir.backends.llvm.loops.tensor_access import Cursor, TensorAccess
@@ -58,12 +59,7 @@ def emit_loops(name: str, program: LoopProgram, machine: Machine) -> str:
     """The function of a program, with its tables. Raises LayoutError for what there is no code for."""
     emitter = _Emitter(program, machine)
     emitter.emit()
-    b = emitter.b
-    tables = [line.replace("@table", f"@{name}.table") for line in b.globals]
-    body = "\n".join(b.lines).replace("@table", f"@{name}.table")
-    parameters = "ptr noalias %arguments, ptr %unused, i64 %part, i64 %parts"
-    head = f"define void @{name}({parameters}) {machine.attributes}"
-    return "\n".join([*tables, f"{head} {{\nentry:\n{body}\n  ret void\n}}"])
+    return loop_function(name, emitter.b, machine)
 
 
 class _Emitter:
@@ -166,7 +162,7 @@ class _Emitter:
 
         def body(cursor: Cursor, size: int) -> None:
             lanes = FloatFunctions(self.b, self.machine, size)
-            memory.stored(lanes, memory.spread(lanes, lane_type(result.dtype), str(bits)), cursor)
+            memory.stored(lanes, spread(self.b, lane_type(result.dtype), str(bits), lanes.size), cursor)
 
         across = around.best(loops)
         count = loops[across].count if loops else 1

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.emission.iteration import partition
 from layout_ir.backends.llvm.emission.kernels.lanes import literal
-from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value
-from layout_ir.backends.llvm.loops.loop_calls import argument_row
+from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
+from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_function
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.jit import Code
@@ -127,10 +127,7 @@ class _Emitter:
                 otherwise()
                 b.store("i64", "1", "%arguments", note)
                 b.store("i64", batch, "%arguments", note + 8)
-        body = "\n".join(b.lines)
-        parameters = "ptr noalias %arguments, ptr %unused, i64 %part, i64 %parts"
-        head = f"define void @loops({parameters}) {self.machine.attributes}"
-        return f'target triple = "{self.machine.triple}"\n{head} {{\nentry:\n{body}\n  ret void\n}}\n'
+        return f'target triple = "{self.machine.triple}"\n{loop_function("loops", b, self.machine)}\n'
 
     def _region(self, b: Builder, region: Value, batch: str, tensors: list[str], slots: list[str]) -> None:
         _, height, width, channels = self.shape
@@ -284,11 +281,6 @@ class _Emitter:
         starts = [sum(sizes[:k]) * self.width for k in range(len(sizes))]
         here = b.at(x, b.mul(first, self.width))
 
-        def splat(value: str, size: int) -> str:
-            type = f"<{size} x {self.real}>"
-            one = b.put(f"insertelement {type} poison, {self.real} {value}, i32 0")
-            return b.put(f"shufflevector {type} {one}, {type} poison, <{size} x i32> zeroinitializer")
-
         def of_row(number: Value, values: list[str]) -> list[str]:
             rows = [
                 (b.at(here, b.mul(index, width * channels * self.width)), weight)
@@ -302,24 +294,23 @@ class _Emitter:
                     for index, other in columns:
                         at = b.at(row, b.mul(index, channels * self.width))
                         terms.append((at, b.put(f"fmul {self.real} {weight}, {other}")))
-                return self._added(b, terms, values, types, starts, splat)
+                return self._added(b, terms, values, types, starts)
 
             return b.carried(across.low, across.high, list(zip(types, values, strict=True)), of_column)
 
-        begin = [splat(initial, size) for size in sizes]
+        begin = [spread(b, self.real, initial, size) for size in sizes]
         made = b.carried(down.low, down.high, list(zip(types, begin, strict=True)), of_row)
         apart = prod(self.regions.extents) * self.width
         for vector, size, type, start in zip(made, sizes, types, starts, strict=True):
             if not self.regions.largest:
-                vector = b.put(f"fdiv {type} {vector}, {splat(divisor, size)}")
+                vector = b.put(f"fdiv {type} {vector}, {spread(b, self.real, divisor, size)}")
             for lane in range(size):
                 element = b.put(f"extractelement {type} {vector}, i32 {lane}")
                 to = b.add(b.mul(first, apart), (start // self.width + lane) * apart)
                 b.do(f"store {self.real} {element}, ptr {b.at(place, to)}, align {self.width}")
 
     def _added(
-        self, b: Builder, terms: list[tuple[str, str]], values: list[str], types: list[str], starts: list[int],
-        splat: Callable[[str, int], str],
+        self, b: Builder, terms: list[tuple[str, str]], values: list[str], types: list[str], starts: list[int]
     ) -> list[str]:  # fmt: skip
         """`values` with a position: four addresses and weights."""
         made = list(values)
@@ -327,7 +318,7 @@ class _Emitter:
             wide: dict[str, str] = {}
             for k, (type, start) in enumerate(zip(types, starts, strict=True)):
                 size = int(type[1:].split()[0])
-                factor = wide.setdefault(type, "") or splat(weight, size)
+                factor = wide.setdefault(type, "") or spread(b, self.real, weight, size)
                 wide[type] = factor
                 element = b.put(f"load {type}, ptr {b.at(at, start)}, align {self.width}")
                 if self.regions.largest:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import lane_type
-from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle
+from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
 from layout_ir.backends.llvm.loops.loop_nest import Loop
 from layout_ir.backends.llvm.loops.loop_program import LoopTensor
@@ -141,7 +141,7 @@ class TensorAccess:
         step = cursor.steps[k] if cursor.steps else 0
         if tensor.positions:
             base = b.put(f"ptrtoint ptr {pointer} to i64")
-            whole = self.spread(lanes, "i64", base)
+            whole = spread(b, "i64", base, lanes.size)
             return b.put(f"add {lanes.vector('i64')} {whole}, {self._offsets(lanes, k, cursor)}")
         element = lane_type(tensor.dtype)
         width = max(int(element[1:]) // 8, 1)
@@ -151,7 +151,7 @@ class TensorAccess:
             offsets = b.put(f"add {lanes.vector('i64')} {offsets}, {self._offsets(lanes, k, cursor)}")
             return self._gather(lanes, element, pointer, offsets, align, cursor.mask)
         if step == 0 or (lanes.size == 1 and isinstance(step, int)):
-            return self.spread(lanes, element, b.put(f"load {element}, ptr {pointer}, align {align}"))
+            return spread(b, element, b.put(f"load {element}, ptr {pointer}, align {align}"), lanes.size)
         if step != 1:
             offsets = self._offsets(lanes, k, cursor)
             return self._gather(lanes, element, pointer, offsets, align, cursor.mask)
@@ -161,14 +161,6 @@ class TensorAccess:
         name = f"llvm.masked.load.v{lanes.size}{element}.p0"
         mask = f"{lanes.vector('i1')} {cursor.mask}"
         return b.put(f"call {vector} @{name}(ptr {pointer}, i32 {align}, {mask}, {vector} zeroinitializer)")
-
-    def spread(self, lanes: FloatFunctions, element: str, scalar: str) -> str:
-        """The vector with `scalar` in every lane."""
-        vector = lanes.vector(element)
-        one = self.b.put(f"insertelement {vector} poison, {element} {scalar}, i64 0")
-        return (
-            one if lanes.size == 1 else shuffle(self.b, element, one, "poison", lanes.size, [0] * lanes.size)
-        )
 
     def stored(self, lanes: FloatFunctions, value: str, cursor: Cursor) -> None:
         """Writes elements of the result, as they are stored."""
