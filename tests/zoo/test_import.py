@@ -19,7 +19,6 @@ REFUSED = {
     # ONNX Runtime pads channels to the block of its machine, which the model does not say.
     **{name: r"com\.microsoft\.nchwc\." for name in NETWORKS if name.endswith("-ort-all")},
     "custom_op": "'b' has no static type: ONNX's shape inference gives no type, and the model says none",
-    "sequence": "'pieces' is no tensor but sequence; only tensors are supported",
     "detector_nms": r"\(NonMaxSuppression\): .* is only known at run time",
 }
 """Networks that cannot be imported, and why."""
