@@ -120,8 +120,8 @@ def _calls(op: str, extent: int) -> int:
 def test_the_reference_computes_cheap_operators_in_as_many_calls_for_every_extent():
     for op in CHEAP_OPERATORS:
         few, many = _calls(op, 4), _calls(op, 12)
-        # Where boxes overlap, a few more or less of them are looked at.
-        assert abs(many - few) <= 2 and few < 1000, op
+        # A loop over an extent has 8 calls more at least; what is loaded or kept the first time makes a few.
+        assert abs(many - few) < 8 and few < 1000, op
 
 
 def test_negative_what_goes_over_elements_in_python_is_not_cheap(monkeypatch: pytest.MonkeyPatch):
