@@ -98,7 +98,7 @@ def orders_before(plan: Plan, rewriter: GraphRewriter, graph: Graph) -> GivenOrd
             name and members[name].root in orders and places.get(name) != members[name][:2]
             for name in (*node.inputs, *node.outputs)
         )
-        # What a Transpose made of a constant, and now is one, has another rank for nothing.
+        # What a Transpose made of a constant is one itself by now, which takes another rank without a node.
         moved = moved or any(
             name in graph.constants and name not in plan.graph.constants for name in node.inputs
         )

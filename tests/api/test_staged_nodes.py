@@ -15,6 +15,7 @@ import pytest
 import layout_ir as li
 from layout_ir.api.staged_nodes import CHEAP_OPERATORS, is_cheap
 from layout_ir.backends.reference.node_evaluation import NodeEvaluation
+from layout_ir.gc_pause import gc_paused
 from tests.backends.onednn.small_programs import needs_library
 
 Example = Callable[[int], tuple[list[Any], dict[str, Any]]]
@@ -109,19 +110,20 @@ def _calls(op: str, extent: int) -> int:
         count += event in ("call", "c_call")
 
     before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        evaluation(values)
-    finally:
-        sys.setprofile(before)
+    with gc_paused():  # whoever listens to the garbage collector, as hypothesis does, would be counted
+        sys.setprofile(note)
+        try:
+            evaluation(values)
+        finally:
+            sys.setprofile(before)
     return count
 
 
 def test_the_reference_computes_cheap_operators_in_as_many_calls_for_every_extent():
     for op in CHEAP_OPERATORS:
         few, many = _calls(op, 4), _calls(op, 12)
-        # A loop over an extent has 8 calls more at least; what is loaded or kept the first time makes a few.
-        assert abs(many - few) < 8 and few < 1000, op
+        # Where boxes overlap, a few more or less of them are looked at.
+        assert abs(many - few) <= 2 and few < 1000, op
 
 
 def test_negative_what_goes_over_elements_in_python_is_not_cheap(monkeypatch: pytest.MonkeyPatch):

@@ -34,6 +34,7 @@ def with_dense_constants(model: onnx.ModelProto, folder: Path | None) -> onnx.Mo
     if not any(map(_has_sparse, bodies_of(model))):
         return model
     import onnx
+    import onnx.helper
     import onnx.numpy_helper
 
     result = onnx.ModelProto()
