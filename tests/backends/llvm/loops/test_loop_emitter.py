@@ -76,7 +76,7 @@ def test_an_operand_that_is_chosen_from_is_read_where_its_index_says():
     table: Any = np.arange(30, dtype=np.float32).reshape(6, 5)
     chosen = np.array([4, -1, 0], np.int64)
     columns, none = np.arange(5)[None], np.zeros((1, 3), np.int64)
-    x = LoopTensor((none, columns), 0, "f32", gathered=(1, tuple(range(0, 30, 5))))
+    x = LoopTensor((none, columns), 0, "f32", gathered=(1, np.arange(0, 30, 5)))
     index = LoopTensor((np.arange(3)[None], np.zeros((1, 5), np.int64)), 0, "i64")
     out = np.zeros((3, 5), np.float32)
     program = LoopProgram((x, index, matrix(3, 5, (5, 1))), Symbolic("f32", operand=0))
@@ -88,7 +88,7 @@ def test_an_operand_that_is_chosen_from_is_read_where_its_index_says():
 def test_one_element_that_is_chosen_is_the_one_that_the_index_says(adds: bool):
     """No loop is left then that would have lanes."""
     table: Any = np.arange(6, dtype=np.float32)
-    x = LoopTensor((np.zeros((1, 1), np.int64),), 0, "f32", gathered=(1, tuple(range(6))))
+    x = LoopTensor((np.zeros((1, 1), np.int64),), 0, "f32", gathered=(1, np.arange(6)))
     index, result = (LoopTensor((np.zeros((1, 1), np.int64),), 0, dtype) for dtype in ("i64", "f32"))
     graph = Symbolic("f32", operand=0) + 1.0 if adds else Symbolic("f32", operand=0)
     kernel = compile_loop(LoopProgram((x, index, result), graph))
@@ -107,7 +107,7 @@ def test_a_result_that_is_chosen_from_is_written_where_the_index_says(width: int
     columns, rows = np.arange(width)[None], np.arange(4)[None]
     none = np.zeros((1, 4), np.int64), np.zeros((1, width), np.int64)
     index = LoopTensor((rows, none[1]), 0, "i64")
-    result = LoopTensor((none[0], columns), 0, "f32", gathered=(1, tuple(range(0, 6 * width, width))))
+    result = LoopTensor((none[0], columns), 0, "f32", gathered=(1, np.arange(0, 6 * width, width)))
     graph = Symbolic("f32", operand=0) + Symbolic("f32", operand=2)
     program = LoopProgram((matrix(4, width, (width, 1)), index, result, result), graph)
     compile_loop(program).run(updates, chosen, out, out)
