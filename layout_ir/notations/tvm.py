@@ -2,7 +2,8 @@
 
 A layout string names the dims of the stored array: a capital letter is a dim, or the outer part of one, a number and
 a small letter an inner part. Of several inner parts of one dim (`OIHW4i16o4i`, of 8-bit kernels) the left one counts
-blocks of those to its right, so oneDNN tags have strings, but for names of their own. The string does not
+blocks of those to its right, so oneDNN tags have strings, but for names of their own. Inner parts in brackets
+(`NCHW[4c2n]`) are one dim of TVM's array, in which they lie as without the brackets. The string does not
 say which order the dims have in the logical tensor; here it is the usual one of that set of letters (N, C, H, W; O, I,
 H, W), or the order of the string where the letters are no known set. The command line takes the extents of `--shape`
 in the order of the string, as an array of that layout has them: `--from tvm HWIO --shape 3x3x32x64` has 64 outputs.
@@ -49,8 +50,9 @@ class TvmNotation(Notation):
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
         stripped = text.strip()
-        parts = re.findall(r"[A-Z]|\d+[a-z]", stripped)
-        if not parts or "".join(parts) != stripped:
+        unpacked = re.sub(r"\[((?:\d+[a-z]){2,})\]", r"\1", stripped)
+        parts = re.findall(r"[A-Z]|\d+[a-z]", unpacked)
+        if not parts or "".join(parts) != unpacked:
             raise LayoutError(
                 f"tvm text {stripped[:60]!r} is no list of capital letters and blocks such as 16c",
                 (0, len(text)),

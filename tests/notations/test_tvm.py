@@ -54,6 +54,14 @@ def test_channels_that_do_not_divide_round_up():
     assert layout.padded_shape == (2, 24, 5, 4)
 
 
+def test_parts_in_brackets_lie_as_without():
+    layout = NOTATIONS["tvm"].parse("NCHW[4c2n]", (24, 8, 3, 5))
+    assert isinstance(layout, Layout)
+    # TVM 0.27: sbijective_layout("NCHW", "NCHW[4c2n]") takes the shape to (12, 2, 3, 5, 8), the index to (10, 1, 1, 2, 2).
+    assert layout.address((20, 5, 1, 2)) == (((10 * 2 + 1) * 3 + 1) * 5 + 2) * 8 + 2
+    assert layout.same_map(NOTATIONS["tvm"].parse("NCHW4c2n", (24, 8, 3, 5)))
+
+
 def test_a_block_outside_of_its_axis_needs_a_shape():
     with pytest.raises(LayoutError, match="give a shape"):
         NOTATIONS["tvm"].parse("N4cCHW")
@@ -75,6 +83,9 @@ def test_a_block_outside_of_its_axis_needs_a_shape():
         ("NCHWN", "names axis 'N' twice"),
         ("NCHW0c", "sizes lie between 1"),
         ("nchw", "no list of capital letters"),
+        ("NCHW[4c]", "no list of capital letters"),
+        ("NCHW[4c2n", "no list of capital letters"),
+        ("N[CH]W", "no list of capital letters"),
     ],
 )
 def test_negative_strings_that_are_no_layout(text: str, reason: str):
