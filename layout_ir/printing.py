@@ -27,7 +27,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, cast
 
@@ -89,24 +88,36 @@ def fingerprint(module: ModuleOp) -> bytes:
     return hashlib.sha256(_FingerprintPrinter().program(module, (Builtin,)).encode()).digest()
 
 
-@dataclass(eq=False, repr=False)
 class ProgramPrinter(Printer):
-    """A printer of whole programs: `program` is the only method to call, once."""
+    """A printer of whole programs: `program` is the only method to call, once.
 
-    elide_above: int | None = None
-    """Constants of more elements than this are elided; None: print everything."""
-    is_for_irdl: bool = False
-    """Whether the text of an attribute of ours prints as a string, and how long variadic segments are."""
+    Constants of more than `elide_above` elements are elided. With `is_for_irdl` the text of an attribute of ours prints
+    as a string, and how long variadic segments are.
+    """
 
-    _aliases: dict[tuple[FormatAttr, tuple[str, ...]], str] = field(
-        default_factory=dict[tuple[FormatAttr, tuple[str, ...]], str], init=False
-    )
-    """Alias of each format met so far, in order. Dim names count: the equal formats of an activation and a weight
-    have different aliases, and each program keeps the names it was written with."""
-    _taken: dict[str, int] = field(default_factory=dict[str, int], init=False)
-    _elided: int = field(default=0, init=False)
-    _is_in_body: bool = field(default=False, init=False)
-    """Whether the printer is inside the angle brackets of an attribute that is not builtin."""
+    def __init__(
+        self,
+        *,
+        print_generic_format: bool = False,
+        print_properties_as_attributes: bool = False,
+        print_debuginfo: bool = False,
+        elide_above: int | None = None,
+        is_for_irdl: bool = False,
+    ) -> None:
+        super().__init__(
+            print_generic_format=print_generic_format,
+            print_properties_as_attributes=print_properties_as_attributes,
+            print_debuginfo=print_debuginfo,
+        )
+        self._elide_above = elide_above
+        self._is_for_irdl = is_for_irdl
+        self._aliases: dict[tuple[FormatAttr, tuple[str, ...]], str] = {}
+        """Alias of each format met so far, in order. Dim names count: the equal formats of an activation and a weight
+        have different aliases, and each program keeps the names it was written with."""
+        self._taken: dict[str, int] = {}
+        self._elided = 0
+        self._is_in_body = False
+        """Whether the printer is inside the angle brackets of an attribute that is not builtin."""
 
     def program(self, module: ModuleOp, dialects: Iterable[Dialect] = (Builtin,)) -> str:
         """The text of `module`, ending in a newline."""
@@ -126,7 +137,7 @@ class ProgramPrinter(Printer):
 
     def print_op_with_default_format(self, op: Operation) -> None:
         """Prints what follows the name of an op in the generic form."""
-        sizes = segment_sizes(op) if self.is_for_irdl else {}
+        sizes = segment_sizes(op) if self._is_for_irdl else {}
         if not sizes:
             super().print_op_with_default_format(op)
             return
@@ -156,7 +167,7 @@ class ProgramPrinter(Printer):
 
     def _print_spelled_out(self, attribute: Attribute) -> None:
         """Prints an attribute that is not builtin without an alias."""
-        if not self.is_for_irdl or not isinstance(attribute, Data):
+        if not self._is_for_irdl or not isinstance(attribute, Data):
             super().print_attribute(attribute)
         elif isinstance(attribute, OpaqueAttr):
             kind, size = attribute.data
@@ -190,7 +201,7 @@ class ProgramPrinter(Printer):
         if is_splat(data, size):
             one = DenseIntOrFPElementsAttr(TensorType(element, [1]), BytesAttr(data[:size]))
             text = _values(one) or _hexadecimal(data[:size])
-        elif self.elide_above is not None and count > self.elide_above:
+        elif self._elide_above is not None and count > self._elide_above:
             self._elided += 1
             text = ELIDED
         else:

@@ -34,6 +34,9 @@ class LayoutUniverse(Universe):
     """
 
     def __init__(self) -> None:
+        super().__init__()  # with whatever else universes have in this release of xDSL, and nothing of ours in it
+        for name in ("all_dialects", "all_passes", "all_targets"):
+            del self.__dict__[name]
         self._asked = False
 
     @cached_property

@@ -176,7 +176,7 @@ def test_the_wheel_carries_its_licence_and_entry_points(wheel: Path):
         }
     assert "Apache License" in metadata["LICENSE"]
     assert "License-Expression: Apache-2.0" in metadata["METADATA"]
-    assert "Requires-Dist: xdsl<0.75,>=0.73.0" in metadata["METADATA"]
+    assert "Requires-Dist: xdsl<0.76,>=0.73.0" in metadata["METADATA"]
     assert f"Version: {layout_ir.__version__}" in metadata["METADATA"]
     assert "layout-opt = layout_ir.tools.layout_opt:main" in metadata["entry_points.txt"]
     assert "layout_ir = layout_ir.universe:LAYOUT_UNIVERSE" in metadata["entry_points.txt"]

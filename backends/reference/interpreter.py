@@ -23,7 +23,6 @@ from xdsl.interpreter import (
     impl_callable,
     register_impls,
 )
-from xdsl.interpreters.arith import ArithFunctions
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -164,14 +163,24 @@ def _errors_of(op: Operation) -> Generator[None]:
 
 
 @register_impls
-class _Loops(ScfFunctions):
-    """xDSL's `scf`, but a loop whose step is not positive, and would not end, is an error."""
+class _ControlFlow(ScfFunctions):
+    """xDSL's `scf`, but for ops that look at a number: numbers are Python's and NumPy's here, whatever xDSL has."""
 
     @impl(scf.ForOp)
     def run_for(self, interpreter: Interpreter, op: scf.ForOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        if args[2] <= 0:
-            raise LayoutError(f"a loop counts up, its step is {args[2]}")
-        return super().run_for(interpreter, op, args).values
+        low, high, step, *carried = args
+        if step <= 0:
+            raise LayoutError(f"a loop counts up, its step is {step}")
+        for index in range(low, high, step):
+            carried = interpreter.run_ssacfg_region(op.body, (index, *carried), "for_loop")
+        return tuple(carried)
+
+    @impl(scf.IndexSwitchOp)
+    def run_index_switch(
+        self, interpreter: Interpreter, op: scf.IndexSwitchOp, args: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        cases = dict(zip(op.cases.get_values(), op.case_regions, strict=True))
+        return interpreter.run_ssacfg_region(cases.get(args[0], op.default_region), (), "index_switch")
 
 
 class _Interpreter(Interpreter):
@@ -196,7 +205,7 @@ def interpreter_of(module: ModuleOp, functions: InterpreterFunctions) -> Interpr
     interpreter = _Interpreter(module)
     if isinstance(functions, ReferenceFunctions):
         interpreter.trace = functions.trace
-    for implementations in (functions, ArithFunctions(), _Loops(), ForeignFunctions()):
+    for implementations in (functions, _ControlFlow(), ForeignFunctions()):
         interpreter.register_implementations(implementations, override=True)
     return interpreter
 

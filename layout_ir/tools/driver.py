@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from io import BytesIO
-from typing import IO
+from typing import IO, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
@@ -111,7 +111,9 @@ class LayoutOptMain(xDSLOptMain):
             "text, or (execute) also that it gives the same results on random data, with NaN in every pad",
         )
         add_input_shapes(arg_parser)
-        improve_usage(arg_parser, self.available_targets, self.program, self.version())
+        improve_usage(
+            arg_parser, self.available_targets, self.available_frontends, self.program, self.version()
+        )
 
     # Options ---------------------------------------------------------------------------------------------------
 
@@ -292,7 +294,10 @@ class LayoutOptMain(xDSLOptMain):
             self._renderer.sources[self.get_input_name()] = text
             programs = [partial(self._parse, chunk, offset) for chunk, offset in self._split(text)]
         else:
-            programs = [partial(self.available_frontends[frontend], BytesIO(data))]
+            read: Any = self.available_frontends[
+                frontend
+            ]  # in xDSL 0.75 it may be a class, but none of ours is
+            programs = [partial(read, BytesIO(data))]
         try:
             results = [self._process(read) for read in programs]
         except ShrinkException:

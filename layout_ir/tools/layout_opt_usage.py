@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from textwrap import fill
 from typing import Any, NoReturn
@@ -58,7 +58,11 @@ def abort(
 
 
 def improve_usage(
-    arg_parser: argparse.ArgumentParser, targets: Mapping[str, Callable[..., Any]], program: str, version: str
+    arg_parser: argparse.ArgumentParser,
+    targets: Mapping[str, Callable[..., Any]],
+    frontends: Iterable[str],
+    program: str,
+    version: str,
 ) -> None:
     """Examples in the help text of `program`, long lists out of it, its `--version`, and diagnostics for wrong
     arguments."""
@@ -82,6 +86,8 @@ def improve_usage(
         action.help = shorter.get(action.dest, action.help)
         if action.dest == "target":
             action.type = lambda text: _known_target(text, targets)
+        if action.dest == "frontend":  # from xDSL 0.75 on a name and options, of which ours have none
+            action.choices = list(frontends)
     # In xDSL 0.73 the option tells the version of xDSL's own tool, whichever tool it is.
     arg_parser._optionals.conflict_handler = "resolve"  # pyright: ignore[reportPrivateUsage]
     arg_parser.add_argument("-v", "--version", action="version", version=version)

@@ -323,6 +323,13 @@ def test_onnx_models_are_imported_by_path(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert given == [str(model), b"\x08\x02"]
 
 
+@pytest.mark.parametrize("frontend", ["foo", "mlir{no-implicit-module=true}", "mlir{"])
+def test_negative_a_frontend_is_a_name_alone(frontend: str):
+    run = opt("-f", frontend, stdin="builtin.module {}")
+    assert (run.status, run.out) == (1, "")
+    assert "error: " in run.err and all(word in run.err for word in (frontend, "mlir", "onnx"))
+
+
 def test_a_shipped_network_is_found_by_name():
     pytest.importorskip("onnx")
     run = opt("onnx:squeezenet", "--elide-constants=16")

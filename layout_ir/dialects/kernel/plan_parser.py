@@ -321,7 +321,7 @@ def read_conversion(parser: AttrParser) -> Conversion:
             if parser.parse_optional_keyword("saturate") is not None:
                 saturate = True
                 continue
-            name = parser.parse_identifier("a parameter")
+            name = parser.parse_identifier(context_msg="a parameter")
             if name not in PARAMETERS:
                 parser.raise_error(f"unknown parameter '{name}', expected {', '.join(PARAMETERS)}")
             kind = parser.parse_optional_keyword_in(("tensor", "channel"))
@@ -349,7 +349,7 @@ def _read_float(parser: AttrParser) -> float:
 
 
 def _read_dtype(parser: AttrParser) -> str:
-    name = parser.parse_identifier("an element type")
+    name = parser.parse_identifier(context_msg="an element type")
     try:
         return canonical_name(name)
     except LayoutError as error:

@@ -168,6 +168,31 @@ def test_scalar_comparisons_of_a_program_run():
     assert np.array_equal(run(module, [x])[0], 8 * x)
 
 
+@pytest.mark.parametrize(("index", "factor"), [(2, 3), (5, 7), (0, 1), (-1, 1)])
+def test_a_number_chooses_the_region_of_a_switch(index: int, factor: int):
+    module = parse(f"""
+    func.func @main(%x : tensor<4xf32>) -> tensor<4xf32> {{
+      %n = arith.constant {index} : index
+      %r = scf.index_switch %n -> tensor<4xf32>
+      case 2 {{
+        %a = nn.constant dense<3.0> : tensor<4xf32>
+        scf.yield %a : tensor<4xf32>
+      }}
+      case 5 {{
+        %b = nn.constant dense<7.0> : tensor<4xf32>
+        scf.yield %b : tensor<4xf32>
+      }}
+      default {{
+        %c = nn.constant dense<1.0> : tensor<4xf32>
+        scf.yield %c : tensor<4xf32>
+      }}
+      %y = nn.mul %x, %r : tensor<4xf32>
+      func.return %y : tensor<4xf32>
+    }}""")
+    x = np.arange(4, dtype=np.float32)
+    assert np.array_equal(run(module, [x])[0], factor * x)
+
+
 CHAIN = """
 func.func @main(%x : tensor<64xf32>) -> tensor<64xf32> {
   %c = nn.constant dense<2.0> : tensor<64xf32>
