@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import onnx
 
     from layout_ir.api.model_cache import ModelCache
-    from layout_ir.frontends.onnx.model import AnySource
+    from layout_ir.frontends.onnx.model import AnySource, Model
     from layout_ir.passes.selection.options.conv_kernels import Target
 
 
@@ -62,42 +62,47 @@ class Compilation:
     def executable(self, model: AnySource, shapes: Mapping[str, Sequence[int]] | None) -> Executable:
         """An ONNX model as a callable, for these shapes of its inputs or, without them, for all that it may be called
         with."""
-        inputs = inputs_of(model, shapes or {})
-        return self._executable(model, shapes, inputs, self.cache, is_open=shapes is None and inputs.are_open)
+        return self._executable(model, shapes, self.cache, may_be_open=shapes is None)
 
     def with_given(
         self, model: AnySource, shapes: Mapping[str, Sequence[int]] | None, names: frozenset[str]
     ) -> Executable | None:
         """The model for calls that give inputs with defaults; None where `names` are not all of such inputs."""
         with loading:
-            from layout_ir.frontends.onnx.model import WithoutDefaults
+            from layout_ir.frontends.onnx.model import WithoutDefaults, load
 
-        if not names <= inputs_of(model, {}).with_defaults:
+        if not names <= inputs_of(load(model), {}).with_defaults:
             return None
-        model = WithoutDefaults(model, names)
-        inputs = inputs_of(model, shapes or {})
-        return self._executable(model, shapes, inputs, None, is_open=inputs.are_open)
+        return self._executable(WithoutDefaults(model, names), shapes, None, may_be_open=True)
 
     def _executable(
         self,
         model: AnySource,
         shapes: Mapping[str, Sequence[int]] | None,
-        inputs: StatedInputs,
         cache: ModelCache | None,
         *,
-        is_open: bool,
+        may_be_open: bool,
     ) -> Executable:
-        """A model as a callable that, where it `is_open`, is compiled for each shape that it is called with. `cache` is
-        where whole programs are kept."""
+        """A model as a callable that, where it is open and `may_be_open`, is compiled for each shape that it is called
+        with. `cache` is where whole programs are kept."""
+        with loading:
+            from layout_ir.frontends.onnx.model import load
+
+        loaded = load(model)
+        inputs = inputs_of(loaded, shapes or {})
+        with_given = partial(self.with_given, model, shapes) if inputs.with_defaults else None
 
         def written(program: AnyProgram, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
             if cache is not None and isinstance(program, Program):
                 cache.write(program.runnable, shapes)
             return program
 
-        with_given = partial(self.with_given, model, shapes) if inputs.with_defaults else None
-        if not is_open:
-            return Executable(written(self.imported(model, shapes), shapes), with_given=with_given)
+        if not (may_be_open and inputs.are_open):
+            with gc_paused():
+                module = _module_of_known_types(loaded, shapes)
+                del loaded  # before its weights are packed
+                program = self.compiled(module, model, shapes)
+            return Executable(written(program, shapes), with_given=with_given)
         open_model = OpenModel(self, model)
 
         def kept(shapes: Mapping[str, Sequence[int]], whole: bool) -> AnyProgram:
@@ -168,18 +173,17 @@ class Compilation:
         return self.runnable(_module(model, None), "main")
 
     def imported(self, model: AnySource, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
-        """A model compiled for these shapes of its inputs, in parts where types of values depend on numbers."""
+        """A model compiled for these shapes of its inputs."""
         with gc_paused():
-            with loading:
-                from layout_ir.frontends.onnx.import_error import OnnxImportError, is_unknown_type
-            try:
-                module = _module(model, shapes)
-            except OnnxImportError as error:
-                if not is_unknown_type(error):
-                    raise
-                # Whose types are known when the numbers are that they depend on.
-                return StagedProgram(model, shapes, self.part, self.threads, checked=self.checked)
-            return self.program(module, "main")
+            return self.compiled(_module_of_known_types(model, shapes), model, shapes)
+
+    def compiled(
+        self, module: ModuleOp | None, model: AnySource, shapes: Mapping[str, Sequence[int]] | None
+    ) -> AnyProgram:
+        """The module, which is used up, compiled; without one the model in parts, for these shapes of its inputs."""
+        if module is None:
+            return StagedProgram(model, shapes, self.part, self.threads, checked=self.checked)
+        return self.program(module, "main")
 
 
 class OpenModel:
@@ -237,23 +241,36 @@ class StatedInputs:
     """Those that a call may give."""
 
 
-def inputs_of(model: AnySource, shapes: Mapping[str, Sequence[int]]) -> StatedInputs:
+def inputs_of(model: Model, shapes: Mapping[str, Sequence[int]]) -> StatedInputs:
     """The inputs of an ONNX model, of which some have these shapes."""
     with loading:
-        from layout_ir.frontends.onnx.model import inputs_with_defaults, is_dynamic, load, stated_extents
+        from layout_ir.frontends.onnx.model import inputs_with_defaults, is_dynamic, stated_extents
 
-    loaded = load(model)
-    constants = {tensor.name for tensor in loaded.graph.initializer}
-    inputs = [value for value in loaded.graph.input if value.name not in constants]
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
     stated = {value.name: stated_extents(value) for value in inputs}
     return StatedInputs(
         {**stated, **{name: tuple(shape) for name, shape in shapes.items() if name in stated}},
         any(is_dynamic(value) and value.name not in shapes for value in inputs),
-        frozenset(inputs_with_defaults(loaded.proto)),
+        frozenset(inputs_with_defaults(model.proto)),
     )
 
 
-def _module(model: AnySource, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
+def _module_of_known_types(
+    model: AnySource | Model, shapes: Mapping[str, Sequence[int]] | None
+) -> ModuleOp | None:
+    """The module of a model; None where types of values are known when the numbers are that they depend on."""
+    with loading:
+        from layout_ir.frontends.onnx.import_error import OnnxImportError, is_unknown_type
+    try:
+        return _module(model, shapes)
+    except OnnxImportError as error:
+        if not is_unknown_type(error):
+            raise
+        return None
+
+
+def _module(model: AnySource | Model, shapes: Mapping[str, Sequence[int]] | None) -> ModuleOp:
     with loading:
         from layout_ir.frontends.onnx import to_run
 

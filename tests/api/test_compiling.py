@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,26 @@ def test_a_model_with_given_shapes_is_compiled_at_once():
     assert executable.output_names == ["y"]
     with pytest.raises(LayoutError, match="2x3x8x8"):
         executable([numbers((1, 3, 8, 8))])
+
+
+@pytest.mark.parametrize("shapes", [None, {"x": (2, 3, 8, 8)}])
+def test_a_file_of_known_shapes_is_read_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shapes: dict[str, tuple[int, ...]] | None
+):
+    path, read = tmp_path / "m.onnx", list[str]()
+    made = open_model()
+    if shapes is None:
+        made.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+    path.write_bytes(made.SerializeToString())
+    read_bytes = Path.read_bytes
+
+    def counted(self: Path) -> bytes:
+        read.append(self.name)
+        return read_bytes(self)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    li.compile(path, shapes=shapes)
+    assert read.count(path.name) == 1
 
 
 def test_negative_an_open_model_cannot_be_described_before_a_call():

@@ -56,7 +56,7 @@ def seen_by(monkeypatch: pytest.MonkeyPatch, method: str, argument: int) -> list
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The shapes of the models that were compiled, and not read."""
-    return seen_by(monkeypatch, "imported", 2)
+    return seen_by(monkeypatch, "compiled", 3)
 
 
 @pytest.fixture

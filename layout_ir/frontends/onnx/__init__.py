@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
 
-    from layout_ir.frontends.onnx.model import AnySource
+    from layout_ir.frontends.onnx.model import AnySource, Model
 
 
 def from_onnx(
@@ -52,15 +52,16 @@ def from_onnx(
         )
 
 
-def to_run(source: AnySource, shapes: Mapping[str, Sequence[int]] | None = None) -> ModuleOp:
-    """The module of an ONNX model that is to run here and does not go out again, as `from_onnx` makes it with
-    `keep_quantized`: QuantizeLinear and DequantizeLinear are conversions, where an op can say them."""
+def to_run(source: AnySource | Model, shapes: Mapping[str, Sequence[int]] | None = None) -> ModuleOp:
+    """The module of an ONNX model, read or not, that is to run here and does not go out again, as `from_onnx` makes it
+    with `keep_quantized`: QuantizeLinear and DequantizeLinear are conversions, where an op can say them."""
     with loading:
         from layout_ir.frontends.onnx.importer import import_model
-        from layout_ir.frontends.onnx.model import load
+        from layout_ir.frontends.onnx.model import Model, load
 
     with unforeseen_as_import_error("the model"):
-        return import_model(load(source), weights={}, shapes=shapes or {}, keep_quantized=True, converts=True)
+        model = source if isinstance(source, Model) else load(source)
+        return import_model(model, weights={}, shapes=shapes or {}, keep_quantized=True, converts=True)
 
 
 __all__ = ["OnnxImportError", "from_onnx", "to_run"]
