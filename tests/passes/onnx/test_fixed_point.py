@@ -13,7 +13,7 @@ import onnx.helper as oh
 import pytest
 
 import layout_ir as li
-from layout_ir.passes.onnx import fixed_point, optimize_model, reachable_orders
+from layout_ir.passes.onnx import fixed_point, order_search, reachable_orders
 from layout_ir.passes.onnx.fixed_point import Embedding, is_fixed_point, orders_before
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter
 from layout_ir.passes.onnx.model_graph import Node
@@ -39,7 +39,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         found.append(is_fixed_point(plan, rewriter, cost, now))
         return found[-1]
 
-    monkeypatch.setattr(optimize_model, "is_fixed_point", asked)
+    monkeypatch.setattr(order_search, "is_fixed_point", asked)
     return found
 
 
@@ -91,10 +91,10 @@ def test_where_orders_were_left_out_a_round_that_is_not_made_would_have_said_the
     random = Random(f"{target} left out")
     while not any(settled):
         model = random_model(random, 8)[0]
-        monkeypatch.setattr(optimize_model, "is_fixed_point", asked)
+        monkeypatch.setattr(order_search, "is_fixed_point", asked)
         quick = li.optimize_onnx(model, target)
         if settled[-1:] == [True]:
-            monkeypatch.setattr(optimize_model, "is_fixed_point", never)
+            monkeypatch.setattr(order_search, "is_fixed_point", never)
             whole = li.optimize_onnx(model, target)
             assert quick.model == whole.model and (quick.before, quick.after) == (whole.before, whole.after)
             for figure in ("cost", "bound", "omitted"):
@@ -143,7 +143,7 @@ def test_what_is_settled_has_no_choice_for_less(
             )
         return found
 
-    monkeypatch.setattr(optimize_model, "is_fixed_point", solved)
+    monkeypatch.setattr(order_search, "is_fixed_point", solved)
     if not divides:
         monkeypatch.setattr(fixed_point, "_divisor", _nothing_divides)
     random = Random(f"{target} {known}")
@@ -162,7 +162,7 @@ def test_an_exact_embedding_is_one_with_units_anywhere(monkeypatch: pytest.Monke
         assert not exact[-1] or Embedding(plan, rewriter, now, exact=False).holds()
         return is_fixed_point(plan, rewriter, cost, now)
 
-    monkeypatch.setattr(optimize_model, "is_fixed_point", asked)
+    monkeypatch.setattr(order_search, "is_fixed_point", asked)
     random = Random(f"{target} exact")
     for _ in range(_RANDOM):
         li.optimize_onnx(random_model(random, 8)[0], target)
@@ -190,7 +190,7 @@ def test_the_orders_before_lead_to_all_that_can_be_reached(monkeypatch: pytest.M
             same.append(len(before.choices))
         return is_fixed_point(plan, rewriter, cost, now)
 
-    monkeypatch.setattr(optimize_model, "is_fixed_point", compared)
+    monkeypatch.setattr(order_search, "is_fixed_point", compared)
     random = Random(f"{target} before")
     for _ in range(3 * _RANDOM):
         li.optimize_onnx(random_model(random, 8)[0], target)
@@ -260,7 +260,7 @@ def test_negative_a_graph_that_has_more_to_choose_from_is_not_settled(
         answers.extend((before, is_fixed_point(plan, rewriter, cost, change(rewriter, now))))
         return before
 
-    monkeypatch.setattr(optimize_model, "is_fixed_point", asked)
+    monkeypatch.setattr(order_search, "is_fixed_point", asked)
     if not divides:
         monkeypatch.setattr(fixed_point, "_divisor", _nothing_divides)
     li.optimize_onnx(_attention(3, weights="Sigmoid"), "onnx")

@@ -8,7 +8,7 @@ import onnx.helper as oh
 import pytest
 
 import layout_ir as li
-from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx import order_search
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter
 from tests.passes.onnx.optimized import (
     check_optimized,
@@ -122,7 +122,7 @@ def rewriters(monkeypatch: pytest.MonkeyPatch) -> list[GraphRewriter]:
             found.append(self)
             super().write()
 
-    monkeypatch.setattr(optimize_model, "GraphRewriter", Noted)
+    monkeypatch.setattr(order_search, "GraphRewriter", Noted)
     return found
 
 

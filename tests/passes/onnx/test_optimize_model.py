@@ -16,7 +16,8 @@ import pytest
 
 import layout_ir as li
 from layout_ir.errors import LayoutError
-from layout_ir.passes.onnx import model_certificate, optimize_model, typed_graphs
+from layout_ir.passes.onnx import model_certificate, typed_graphs
+from layout_ir.passes.onnx.order_search import OrderSearch
 from layout_ir.selection.solver import selection_problem
 from tests.passes.onnx.blocked_networks import BLOCK, Op, floats, left, moves, names, network, optimized
 from tests.passes.onnx.operators import CASES, Case
@@ -107,8 +108,7 @@ def test_negative_where_nothing_better_was_found_in_time_the_model_stays(monkeyp
     def never(*_: object) -> bool:
         return False
 
-    task = optimize_model._Task  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(task, "_is_better", never)
+    monkeypatch.setattr(OrderSearch, "_is_better", never)
     monkeypatch.setattr(selection_problem.Solution, "is_optimal", False)
     result = li.optimize_onnx(model)
     assert op_types(result.model) == op_types(model)

@@ -10,7 +10,7 @@ import onnx.helper as oh
 import pytest
 
 import layout_ir as li
-from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx import order_search
 from layout_ir.passes.onnx.order_plan import Plan
 from layout_ir.passes.onnx.remaining import are_at_boundary, remaining_transposes
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
@@ -108,7 +108,7 @@ def test_whether_all_are_the_callers_is_what_is_said_of_each(monkeypatch: pytest
         answers.append(found)
         return found
 
-    monkeypatch.setattr(optimize_model, "are_at_boundary", compared)
+    monkeypatch.setattr(order_search, "are_at_boundary", compared)
     random = Random("boundary")
     for _ in range(8):
         li.optimize_onnx(random_model(random, 8)[0])
