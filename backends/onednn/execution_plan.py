@@ -62,6 +62,9 @@ from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, printable
 
+_LOOKED_AT = 64
+"""Bytes of a constant by which others are found that may be equal."""
+
 
 def plan_execution(
     function: FuncOp,
@@ -136,6 +139,8 @@ class _Planner:
         """Values that are written into a part of another's buffer."""
         self._wholes: set[Buffer] = set()
         """Buffers that hold parts, over which nothing is written."""
+        self._constants: dict[tuple[int, bytes], list[Buffer]] = {}
+        """By their size and some of their bytes."""
 
     def plan(self, function: FuncOp, ops: list[Operation], fuse: bool) -> ExecutionPlan:
         for number, argument in enumerate(function.body.blocks[0].args):
@@ -207,9 +212,7 @@ class _Planner:
             else:
                 assert isinstance(op, nn.ConstantOp)
                 tensor = SEMANTICS[nn.ConstantOp](op)
-            stored = _stored(tensor.buffer)
-            buffer = self._buffer(stored.nbytes, Owner.CONSTANT, array=stored)
-            self._places[value] = Place(buffer, tensor.layout, tensor.dtype)
+            self._places[value] = Place(self._constant(_stored(tensor.buffer)), tensor.layout, tensor.dtype)
         return self._places[value]
 
     def _alike_over(self, group: Group) -> SSAValue | None:
@@ -472,13 +475,24 @@ class _Planner:
         """A buffer with a constant as `wanted` has it."""
         plain = descriptors.row_major(self.library, constant.shape, descriptors.dtype_of_array(constant))
         if self.library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
-            stored = _stored(constant)
-            return self._buffer(stored.nbytes, Owner.CONSTANT, array=stored)
+            return self._constant(_stored(constant))
         source = np.ascontiguousarray(constant)
         packed = aligned(wanted.nbytes)
         packed[...] = 0
         ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)
-        return self._buffer(packed.nbytes, Owner.CONSTANT, array=packed)
+        return self._constant(packed)
+
+    def _constant(self, stored: Array) -> Buffer:
+        """The buffer of a constant: that of an equal one where there is one, as layers that are unrolled in time have
+        the weights of one in each step."""
+        some = stored[:: max(stored.nbytes // _LOOKED_AT, 1)].tobytes()
+        alike = self._constants.setdefault((stored.nbytes, some), [])
+        for known in alike:
+            assert known.array is not None
+            if np.array_equal(known.array, stored):
+                return known
+        alike.append(self._buffer(stored.nbytes, Owner.CONSTANT, array=stored))
+        return alike[-1]
 
     # What steps are, for people ---------------------------------------------------------------------------------
 

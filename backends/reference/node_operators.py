@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from layout_ir.backends.reference.dequantization import dequantized
 from layout_ir.backends.reference.fourier import short_time_transform
 from layout_ir.backends.reference.grid_sample import grid_sample
 from layout_ir.backends.reference.node_steps import node_steps, walk
@@ -109,6 +110,25 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
                 kernel, tuple(strides or ones), tuple(pads or (0, 0) * len(kernel)), tuple(dilations or ones)
             )
             return (col2im(columns, tuple(map(int, extents)), window),)
+
+    class DequantizeLinear(OpRun):
+        """In all versions."""
+
+        op_domain = ""
+
+        def _run(
+            self,
+            x: Array,
+            scale: Array,
+            zero_point: Array | None = None,
+            axis: int | None = None,
+            block_size: int | None = None,
+            output_dtype: int | None = None,
+        ) -> tuple[Array]:
+            import onnx.helper
+
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(output_dtype) if output_dtype else None
+            return (dequantized(x, scale, zero_point, 1 if axis is None else axis, block_size or 0, dtype),)
 
     class Gather(OpRun):
         """By indices that lie anywhere, also by none: 1.22 of the package fails, or gives another shape."""
@@ -219,6 +239,18 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
                 selection=kernels.selection,
             )
             return (found,)
+
+    class OneHot(OpRun):
+        """To a depth that is a vector of one element, too, and of indices that are outside, which no place is for."""
+
+        op_domain = ""
+
+        def _run(self, indices: Array, depth: Array, values: Array, axis: int = -1) -> tuple[Array]:
+            count = int(depth.reshape(()))
+            asked = np.expand_dims(indices.astype(np.int64), axis)
+            places = np.arange(count).reshape(-1, *(1,) * (asked.ndim - 1 - axis % asked.ndim))
+            is_there: Array = np.where(asked < 0, asked + count, asked) == places
+            return (np.asarray(np.where(is_there, values[1], values[0]), values.dtype),)
 
     class Optional(OpRun):
         """What it is given, or None: the package makes a list of it, which has an element though it holds nothing."""
@@ -433,6 +465,7 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
     recurrent_operators = [type(name, (RecurrentRun,), {}) for name in ("GRU", "LSTM", "RNN")]
     return [
         Col2Im,
+        DequantizeLinear,
         Gather,
         GatherElements,
         GatherND,
@@ -440,6 +473,7 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
         Loop,
         MaxPool,
         NonMaxSuppression,
+        OneHot,
         Optional,
         RoiAlign,
         type(operator, (RoiAlignOfChannelsLast,), {}),

@@ -17,8 +17,12 @@ from layout_ir.frontends.onnx.runtime_functions import FUNCTIONS, OPSET, functio
 @cache
 def runtime_operators(others: Callable[[], list[Any]]) -> list[Any]:
     """A class of the onnx package, which is imported here, for each operator that has a function; `others` gives those
-    for standard operators."""
+    for standard operators. What no function is for is left to the package, where it has the operator."""
+    from onnx.defs import get_schema
     from onnx.reference.op_run import OpRun
+    from onnx.reference.ops.aionnxml import _op_list
+
+    package: Any = _op_list
 
     class FunctionRun(OpRun):
         op_schema = None  # instead of that of a standard operator of the same name
@@ -32,13 +36,33 @@ def runtime_operators(others: Callable[[], list[Any]]) -> list[Any]:
             if key not in self.known:
                 self.known = {key: _evaluator(self.onnx_node, key, others())}
             evaluator = self.known[key]
+            if evaluator is None:
+                return self._without_function(*inputs, **attributes)
             names = self.onnx_node.input
             feeds = {name: array for name, array in zip(names, inputs, strict=False) if array is not None}
             found = dict(zip(evaluator.output_names, evaluator.run(None, feeds), strict=True))
             return tuple(found.get(name) for name in self.onnx_node.output)
 
+        def _without_function(self, *inputs: Array | None, **attributes: Any) -> tuple[Array | None, ...]:
+            node = self.onnx_node
+            if isinstance(self, package.OpRunAiOnnxMl):
+                own: Any = super()
+                return own._run(*inputs, **attributes)
+            raise LayoutError(
+                f"{node.domain}::{node.op_type} with these inputs and attributes has no reference"
+            )
+
+    def operator(domain: str, op_type: str) -> Any:
+        base: Any = FunctionRun
+        if domain != "ai.onnx.ml":
+            return type(op_type, (base,), {"op_domain": domain})
+        own: Any = getattr(package, op_type)
+        return type(
+            op_type, (base, own), {"op_domain": domain, "op_schema": get_schema(op_type, domain=domain)}
+        )
+
     names = [key.rpartition(".") for key in FUNCTIONS]
-    return [type(op_type, (FunctionRun,), {"op_domain": domain}) for domain, _, op_type in names]
+    return [operator(domain, op_type) for domain, _, op_type in names]
 
 
 def _type_of(array: Array) -> TensorType:
@@ -48,10 +72,8 @@ def _type_of(array: Array) -> TensorType:
 
 
 def _evaluator(node: Any, types: tuple[TensorType | None, ...], operators: list[Any]) -> Any:
-    """An evaluator of the function of `node` for inputs of these types, by these classes of `operators`.
-
-    Raises LayoutError where there is none.
-    """
+    """An evaluator of the function of `node` for inputs of these types, by these classes of `operators`; None where
+    there is no function."""
     import onnx
     import onnx.helper
     from onnx.reference import ReferenceEvaluator
@@ -59,7 +81,7 @@ def _evaluator(node: Any, types: tuple[TensorType | None, ...], operators: list[
     known = {name: type for name, type in zip(node.input, types, strict=False) if type is not None}
     nodes = function_nodes(node, known.__getitem__)
     if nodes is None:
-        raise LayoutError(f"{node.domain}::{node.op_type} with these inputs and attributes has no reference")
+        return None
     graph = onnx.GraphProto(name="function", node=nodes)
     graph.input.extend(
         onnx.helper.make_tensor_value_info(name, type.element, type.extents) for name, type in known.items()

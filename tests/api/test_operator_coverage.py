@@ -58,7 +58,7 @@ NO_TENSOR = "sequences and optional values"
 
 BY_REFERENCE: dict[str, str] = {
     **dict.fromkeys(("Adagrad", "Adam", "Momentum"), "of training"),
-    **dict.fromkeys(("ArrayFeatureExtractor", "Binarizer", "LabelEncoder", "TreeEnsemble"), "of ai.onnx.ml"),
+    **dict.fromkeys(("LabelEncoder", "TreeEnsemble"), "of ai.onnx.ml"),
     "Attention": "with the state of earlier calls, or masks shorter than it, its function is not imported",
     "AveragePool": "dilated windows of three dims",
     "BatchNormalization": "in training",
@@ -94,7 +94,6 @@ BY_REFERENCE: dict[str, str] = {
     "OptionalGetElement": NO_TENSOR,
     "OptionalHasElement": NO_TENSOR,
     "QuantizeLinear": f"{NARROW}, scales of blocks",
-    "ReduceLogSumExp": "of f64",
     "ReduceMax": "of truth values",
     "ReduceMin": "of truth values",
     "RegexFullMatch": "texts",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import has_rounding, lane_type
-from layout_ir.backends.llvm.loops import inverse_functions
+from layout_ir.backends.llvm.loops import double_functions, inverse_functions
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
 from layout_ir.elements.element_types import element_type
 from layout_ir.elements.scalar_type import IntegerBounds, ScalarType, computed_dtype
@@ -300,12 +300,23 @@ def _with_sign(size: Vector, sign: Vector) -> Vector:
 
 
 def _function(name: str, *operands: Vector) -> Vector:
-    """A function of `FloatFunctions`. Raises LayoutError for other floats than f32."""
+    """A function of `FloatFunctions`, of f64 one of `double_functions`. Raises LayoutError where there is none."""
     x = operands[0]
+    values = [operand.value for operand in operands]
+    if x.dtype_name == "f64":
+        return Vector(x.lanes, _of_doubles(name)(x.lanes, *values), "f64")
     if x.dtype_name != "f32":
         raise LayoutError(f"loops have no {name} of {x.dtype_name}")
     emit: Callable[..., str] = getattr(x.lanes, name)
-    return Vector(x.lanes, emit(*(operand.value for operand in operands)), "f32")
+    return Vector(x.lanes, emit(*values), "f32")
+
+
+def _of_doubles(name: str) -> Callable[..., str]:
+    """What emits a function of f64. Raises LayoutError where nothing does."""
+    emit: Callable[..., str] | None = getattr(double_functions, name, None)
+    if emit is None:
+        raise LayoutError(f"loops have no {name} of f64")
+    return emit
 
 
 def _unary(name: str) -> Any:
@@ -323,6 +334,8 @@ def _inverse(name: str) -> Any:
     emit: Callable[..., str] = getattr(inverse_functions, name)
 
     def apply(x: Vector) -> Vector:
+        if x.dtype_name == "f64":
+            return Vector(x.lanes, _of_doubles(name)(x.lanes, x.value), "f64")
         if x.dtype_name != "f32":
             raise LayoutError(f"loops have no {name} of {x.dtype_name}")
         return Vector(x.lanes, emit(x.lanes, x.value), "f32")

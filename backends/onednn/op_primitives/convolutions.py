@@ -3,7 +3,9 @@ order of the result."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,27 +32,57 @@ from layout_ir.passes.selection.options.conv_kernels import activation
 
 def convolution(op: nn.ConvOp, values: Values) -> Candidates:
     """On the operand in each of the orders of `sources_of`."""
+    turned = _has_rows_of_one(op, values)
     for source in sources_of(op, values):
+        if turned:
+            with suppress(Refused, LayoutError):
+                yield _convolution_of(op, values, source, turned=True)
         with suppress(Refused):
             yield _convolution_of(op, values, source)
 
 
-def _convolution_of(op: nn.ConvOp, values: Values, source: Operand) -> OpPrimitive:
+def _has_rows_of_one(op: nn.ConvOp, values: Values) -> bool:
+    """Whether all rows of the picture are one element, and windows reach over several of them.
+
+    Kernels compute some elements of a row at a time, so that such a picture is better one row, which lies in the same
+    memory: with AVX2 (Zen 3) a window of 5x1 over 512x1 pixels, from 256 channels to 512, took 15.3 ms, and 1x5 over
+    1x512 takes 6.9.
+    """
     rank = len(op.strides)
-    shape = values.layout(op.w).shape
+    extents, window = values.layout(op.x).shape[2:], values.layout(op.w).shape[2:]
+    is_one = rank > 1 and extents[-1] == window[-1] == 1 and op.pads[rank - 1] == op.pads[-1] == 0
+    return is_one and window[-2] > 1 and extents[-2] > 1
+
+
+def _convolution_of(op: nn.ConvOp, values: Values, source: Operand, *, turned: bool = False) -> OpPrimitive:
+    """With the last dim of space, of one element, in front of the others where it is `turned`."""
+
+    def order(spatial: Sequence[int]) -> tuple[int, ...]:
+        return (spatial[-1], *spatial[:-1]) if turned else tuple(spatial)
+
+    rank = len(op.strides)
+    shape, result = values.layout(op.w).shape, values.layout(op.result).shape
     group = () if op.group == 1 else (op.group,)
-    weights, wanted = values.operand(op.w, (*group, shape[0] // op.group, *shape[1:]), chosen=True)
-    y = values.descriptor(op.result, writes=True)
+    seen = (*group, shape[0] // op.group, shape[1], *order(shape[2:]))
+    weights, wanted = values.operand(op.w, seen, chosen=True)
+    y = values.descriptor(op.result, (*result[:2], *order(result[2:])), writes=True)
+    if turned:
+        layout = source.moved or values.layout(op.x)
+        row = layout.reshape((*layout.shape[:2], *order(layout.shape[2:])))
+        descriptor = descriptors.descriptor_of(values.library, row, values.dtype(op.x))
+        source = replace(source, descriptor=descriptor)
     operands: dict[int, Operand] = {Argument.SRC: source, Argument.WEIGHTS: weights}
     bias: MemoryDescriptor | None = None
     if op.b is not None:
         operands[Argument.BIAS], bias = values.operand(op.b)
-    windows = (
-        dims(op.strides), dims(d - 1 for d in op.dilations), dims(op.pads[:rank]), dims(op.pads[rank:])
-    )  # fmt: skip
+    windows = tuple(
+        dims(order(each))
+        for each in (op.strides, [d - 1 for d in op.dilations], op.pads[:rank], op.pads[rank:])
+    )
     given = (source.descriptor, wanted, bias, y, *windows)
     request = Request("convolution_forward", (INFERENCE, Algorithm.CONVOLUTION, *given), (windows,))
-    return OpPrimitive(request, operands, y, values.layout(op.result).shape)
+    # Without extents no constant is broadcast to it as a post-op: its dims are other ones.
+    return OpPrimitive(request, operands, y, () if turned else result)
 
 
 def deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:

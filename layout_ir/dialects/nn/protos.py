@@ -6,7 +6,7 @@ Numbers and texts become attributes of the IR, all else the text format of proto
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
@@ -108,7 +108,29 @@ def attribute_of(proto: onnx.AttributeProto) -> Attribute:
     # Text may be no UTF-8, and the field of another type may be set: what would not come back the same stays a proto.
     if simple is not None and proto_of(proto.name, simple) == proto:
         return simple
+    if proto.type == kinds.TENSOR:
+        proto = _with_raw_data(proto)
     return ProtoAttr(StringAttr(text_format.MessageToString(proto, as_one_line=True, as_utf8=False)))
+
+
+_READABLE = 64
+"""Elements of a tensor up to which each is a number of the text. More, as the splits of a forest of decision trees,
+take seconds to read, and are bytes."""
+
+
+def _with_raw_data(proto: onnx.AttributeProto) -> onnx.AttributeProto:
+    """An attribute that is a tensor, whose elements are bytes if they are many."""
+    import onnx
+    import onnx.numpy_helper
+
+    tensor = proto.t
+    if prod(tensor.dims) <= _READABLE or not (tensor.float_data or tensor.double_data or tensor.int64_data):
+        return proto
+    packed = onnx.AttributeProto()
+    packed.CopyFrom(proto)
+    packed.t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name))
+    packed.t.doc_string = tensor.doc_string
+    return packed
 
 
 def proto_of(name: str, value: Attribute) -> onnx.AttributeProto:

@@ -20,6 +20,7 @@ from layout_ir.frontends.onnx.loop_counts import iterations
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.frontends.onnx.stand_ins import standard_nodes
+from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
 from layout_ir.frontends.onnx.window_attributes import window_of
 
@@ -96,12 +97,35 @@ def _inferred(model: onnx.ModelProto) -> Types:
 
     # A branch that the condition does not take may well be for other shapes: a decoder that has no cache yet.
     strict = all(node.op_type != "If" or node.domain for node in model.graph.node)
+    # The last two are exceptions of C++ that nobody has caught.
+    failures = onnx.shape_inference.InferenceError, ValueError, RuntimeError
     try:
         found = infer_shapes(model, strict=strict)
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
-        # The last two are exceptions of C++ that nobody has caught.
-        raise OnnxImportError(f"shape inference fails: {_last_line(error)}") from error
+    except failures as error:
+        refused = OnnxImportError(f"shape inference fails: {_last_line(error)}")
+        if not any(map(graphs_of, model.graph.node)):
+            raise refused from error
+        try:
+            found = infer_shapes(_with_unstated_shapes(model), strict=strict)
+        except failures:
+            raise refused from error
     return {value.name: value.type for value in found.graph.output if value.HasField("type")}
+
+
+def _with_unstated_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model whose subgraphs state no shapes of what their nodes make: exporters write scalars where a body makes
+    vectors of one element, and runtimes go by what it makes."""
+    import onnx
+
+    unstated = onnx.ModelProto()
+    unstated.CopyFrom(model)
+    for node in unstated.graph.node:
+        for subgraph in graphs_of(node):
+            for graph in graphs_within(subgraph):
+                del graph.value_info[:]
+                for value in graph.output:
+                    value.type.tensor_type.ClearField("shape")
+    return unstated
 
 
 def _check(model: onnx.ModelProto) -> None:
@@ -140,9 +164,11 @@ def _with_counted_windows(type: onnx.TypeProto, node: Node) -> onnx.TypeProto:
 
 
 def _kept_shapes(model: onnx.ModelProto, types: Types) -> Types:
-    """Types of the values that a Loop carries, where its body gives them the shape that they come in with.
+    """Types of the results of a Loop, as far as they follow from what goes into its first iteration.
 
-    ONNX's inference drops these shapes, since a body may change them from one iteration to the next.
+    ONNX's inference drops the shapes of what is carried, since a body may change them from one iteration to the next,
+    and believes what the body states of them. Here a dim is known if it is the same before and behind the body, which
+    knows no other dims of what it is given.
     """
     import onnx
     import onnx.helper
@@ -152,33 +178,72 @@ def _kept_shapes(model: onnx.ModelProto, types: Types) -> Types:
     outer = {value.name: value for value in model.graph.input}
     for tensor in model.graph.initializer:
         outer[tensor.name] = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-    carried = node.input[2:]
     inner = onnx.ModelProto()
     inner.CopyFrom(model)
     inner.graph.CopyFrom(body)
+    del inner.graph.value_info[:]
     own = {value.name for value in (*body.input, *body.initializer)}
     inner.graph.input.extend(value for name, value in outer.items() if name not in own)
-    for name, value in zip(carried, inner.graph.input[2:], strict=False):
+    carried = list(zip(node.input[2:], inner.graph.input[2:], node.output, body.output[1:], strict=False))
+    for name, value, _, _ in carried:
         if name in outer:
             value.type.CopyFrom(outer[name].type)
     for value in inner.graph.output:
         value.ClearField("type")
-    # Of an input that goes out as it came in, inference says nothing.
-    results = {**_inferred(inner), **{value.name: value.type for value in inner.graph.input}}
+    while True:
+        # Of an input that goes out as it came in, inference says nothing.
+        results = {**_inferred(inner), **{value.name: value.type for value in inner.graph.input}}
+        changing = [
+            (value, common)
+            for name, value, _, result in carried
+            if name in outer and (common := _common(value.type, results.get(result.name))) != value.type
+        ]
+        for value, common in changing:
+            value.type.CopyFrom(common)
+        if not changing:  # which comes, since every round knows less
+            break
     kept: dict[str, onnx.TypeProto] = {}
-    for name, output, result in zip(carried, node.output, body.output[1:], strict=False):
-        known = types.get(output)
-        if name not in outer or result.name not in results or (known is not None and _is_static(known)):
-            continue
-        if results[result.name] == outer[name].type:
-            kept[output] = outer[name].type
+    for name, value, output, _ in carried:
+        if name in outer and not (output in types and _is_static(types[output])):
+            kept[output] = value.type
     count = iterations(model, body)
-    for output in node.output[len(carried) :]:
-        if count is not None and output in types and types[output].tensor_type.shape.dim:
-            kept[output] = onnx.TypeProto()
-            kept[output].CopyFrom(types[output])
-            kept[output].tensor_type.shape.dim[0].dim_value = count
-    return kept
+    for output, result in zip(
+        node.output[len(node.input[2:]) :], body.output[len(body.input) - 1 :], strict=False
+    ):
+        row = results.get(result.name)
+        if row is None or not row.tensor_type.HasField("shape"):
+            row = onnx.TypeProto()
+            if output not in types or not types[output].tensor_type.shape.dim:
+                continue
+            row.CopyFrom(types[output])
+            del row.tensor_type.shape.dim[0]
+        kept[output] = onnx.TypeProto()
+        stacked = kept[output].tensor_type
+        stacked.elem_type = row.tensor_type.elem_type
+        stacked.shape.dim.add()
+        stacked.shape.dim.extend(row.tensor_type.shape.dim)
+        if count is not None:
+            stacked.shape.dim[0].dim_value = count
+    return {name: type for name, type in kept.items() if type.tensor_type.HasField("shape")}
+
+
+def _common(one: onnx.TypeProto, other: onnx.TypeProto | None) -> onnx.TypeProto:
+    """What holds for a value that is of the one type or the other, where None is any shape."""
+    import onnx
+
+    common = onnx.TypeProto()
+    common.CopyFrom(one)
+    if other is None or not other.tensor_type.HasField("shape"):
+        common.tensor_type.ClearField("shape")
+        return common
+    dims, others = common.tensor_type.shape.dim, other.tensor_type.shape.dim
+    if len(dims) != len(others):
+        common.tensor_type.ClearField("shape")
+        return common
+    for dim, found in zip(dims, others, strict=True):
+        if dim != found:
+            dim.Clear()
+    return common
 
 
 def _is_static(type: onnx.TypeProto) -> bool:

@@ -1,8 +1,9 @@
 """Operators of ONNX Runtime as functions of standard ones: what those compute of which ONNX itself says nothing.
 
 ONNX has functions for its own operators; these are the same for operators that ONNX Runtime's optimizer, its quantizer
-and the builders of language models write. Types follow from the nodes, the reference evaluates them, and the executor
-compiles them. All are of operators that have been the same since opset 13.
+and the builders of language models write, and for those of ai.onnx.ml around estimators. Types follow from the nodes,
+the reference evaluates them, and the executor compiles them. All are of operators that have been the same since opset
+13.
 
 The functions are those of the kernels for CPUs: where ONNX Runtime has none for an attribute or an input, there is no
 function, and where its kernel leaves results undefined (rows of a GroupQueryAttention behind the end of a sequence)
@@ -20,6 +21,15 @@ from layout_ir.frontends.onnx.attention_functions import (
     multi_head_attention,
     quantized_attention,
     rotary_embedding,
+)
+from layout_ir.frontends.onnx.classical_functions import (
+    binarized,
+    chosen_features,
+    labels_of_integers,
+    linear_classification,
+    linear_regression,
+    normalized,
+    scaled,
 )
 from layout_ir.frontends.onnx.function_body import (
     Body,
@@ -119,6 +129,13 @@ def _renamed(op_type: str, inputs: int, *attributes: str) -> Function:
 
 
 FUNCTIONS: dict[str, Function] = {
+    "ai.onnx.ml.ArrayFeatureExtractor": chosen_features,
+    "ai.onnx.ml.Binarizer": binarized,
+    "ai.onnx.ml.LabelEncoder": labels_of_integers,
+    "ai.onnx.ml.LinearClassifier": linear_classification,
+    "ai.onnx.ml.LinearRegressor": linear_regression,
+    "ai.onnx.ml.Normalizer": normalized,
+    "ai.onnx.ml.Scaler": scaled,
     "com.microsoft.Attention": attention,
     "com.microsoft.DynamicQuantizeLSTM": dynamic_lstm,
     "com.microsoft.DynamicQuantizeMatMul": dynamic_product,

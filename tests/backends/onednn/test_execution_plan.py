@@ -140,3 +140,17 @@ def test_ops_without_elements_are_no_steps():
     found = executable([np.zeros((0, 4)), np.zeros(3, np.int64), y])
     assert [array.shape for array in found] == [(0, 3), (2, 4), (0, 4)]
     np.testing.assert_array_equal(found[1], y)
+
+
+def test_equal_constants_are_stored_once():
+    """As the weights of a recurrent layer that is unrolled in time."""
+    program = Program((4, 32))
+    y = program.argument(0)
+    for _ in range(3):
+        y = program.add(nn.GemmOp, y, program.constant(numbers((32, 32), 1)), trans_b=True)
+        y = program.add(nn.TanhOp, y)
+    other = program.add(nn.GemmOp, y, program.constant(numbers((32, 32), 2)), trans_b=True)
+    module = program.module(other)
+    compare(module, numbers((4, 32)))
+    stored = [buffer.size for buffer in li.compile(module).plan.buffers if buffer.owner is Owner.CONSTANT]
+    assert stored == [4 * 32 * 32] * 2

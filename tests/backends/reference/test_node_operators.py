@@ -251,3 +251,16 @@ def test_an_optional_value_is_what_it_holds_or_nothing(given: bool):
     held, there = NodeEvaluation(nodes, {"": 18})({"x": x} if given else {})
     assert held is (x if given else None)
     assert there == given
+
+
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_places_that_are_one_hot_by_a_depth_that_is_a_vector(axis: int):
+    helper = onnx.helper
+    node = helper.make_node("OneHot", ["i", "depth", "values"], ["y"], axis=axis)
+    indices = np.array([[1, -1, 3], [0, 5, -4]])
+    given = {"i": indices, "depth": np.array([4]), "values": np.array([0.5, 2], np.float32)}
+    [found] = NodeEvaluation([node], {"": 13})(given)
+    rows = np.array([[np.roll([2, 0.5, 0.5, 0.5], at) for at in row] for row in indices], np.float32)
+    rows[1, 1] = 0.5  # index 5 is outside
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.moveaxis(rows, -1, axis))

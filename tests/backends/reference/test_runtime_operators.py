@@ -16,7 +16,7 @@ from tests.frontends.onnx.runtime_nodes import NODES, RuntimeNode, dynamic_lstm,
 
 def _evaluated(node: RuntimeNode) -> list[Any]:
     nodes: list[onnx.NodeProto] = list(node.model().graph.node)
-    evaluation = NodeEvaluation(nodes, {"": 17, "com.microsoft": 1})
+    evaluation = NodeEvaluation(nodes, {"": 17, "com.microsoft": 1, "ai.onnx.ml": 3})
     return list(evaluation({**node.arrays(constant=True), **node.feeds()}))
 
 
@@ -64,3 +64,13 @@ def test_a_recurrence_of_integers_is_more_exact_than_that_of_onnx_runtime():
     ):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
         np.testing.assert_allclose(found, near, rtol=0, atol=0.05)
+
+
+def test_what_no_function_is_for_is_left_to_the_package():
+    """As labels that are texts."""
+    node = RuntimeNode(
+        "LabelEncoder", [np.array(["b", "c"], object)],
+        attributes={"keys_strings": ["a", "b"], "values_int64s": [3, 4]}, domain="ai.onnx.ml",
+    )  # fmt: skip
+    [found] = _evaluated(node)
+    assert found.tolist() == [4, -1]

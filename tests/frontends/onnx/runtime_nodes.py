@@ -55,7 +55,11 @@ class RuntimeNode:
             oh.make_node(self.op_type, names, outputs, "node", domain=self.domain, **self.attributes)
         )
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
-        opsets = [oh.make_opsetid("", 17), oh.make_opsetid("com.microsoft", 1)]
+        opsets = [
+            oh.make_opsetid("", 17),
+            oh.make_opsetid("com.microsoft", 1),
+            oh.make_opsetid("ai.onnx.ml", 3),
+        ]
         return oh.make_model(graph, opset_imports=opsets, ir_version=8)
 
     def arrays(self, *, constant: bool) -> dict[str, NDArray[Any]]:
@@ -191,6 +195,17 @@ _CONVOLUTION = (
 )
 _WINDOW: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
 
+
+def _classical(op_type: str, *inputs: Any, results: int = 1, **attributes: Any) -> RuntimeNode:
+    return RuntimeNode(op_type, inputs, (), results, attributes, "ai.onnx.ml")
+
+
+def _with_zeros(*shape: int) -> NDArray[Any]:
+    found = floats(*shape)
+    found[1] = 0
+    return found
+
+
 NODES = {
     "attention": _attention(),
     "attention, lengths": _attention(np.array([5, 3], np.int32)),
@@ -306,5 +321,31 @@ NODES = {
     "triangle": RuntimeNode("Trilu", [floats(4, 4)], (), 1, {"upper": 0}),
     "dynamic recurrence": dynamic_lstm("reverse"),
     "dynamic recurrence, two directions, rows": dynamic_lstm("bidirectional", by_row=True),
+    "scaler": _classical("Scaler", floats(5, 3), offset=[0.5, -1.0, 2.0], scale=[0.25, 2.0, -1.0]),
+    "scaler, integers": _classical("Scaler", _random.integers(-9, 9, (5, 3)), offset=[0.5], scale=[2.0]),
+    "normalizer, sums": _classical("Normalizer", _with_zeros(5, 3), norm="L1"),
+    "normalizer, squares": _classical("Normalizer", _with_zeros(5, 3), norm="L2"),
+    "binarizer": _classical("Binarizer", floats(5, 3), threshold=0.25),
+    "features": _classical("ArrayFeatureExtractor", floats(5, 3), np.array([[2, 0]])),
+    "features of a vector": _classical("ArrayFeatureExtractor", floats(4), np.array([3, 1, 1])),
+    "linear regression": _classical(
+        "LinearRegressor", floats(5, 3), targets=2, coefficients=_random.standard_normal(6).tolist(),
+        intercepts=[0.5, -1.0],
+    ),
+    "scaler, doubles": _classical("Scaler", floats(5, 3).astype(np.float64), offset=[1.0], scale=[2.0]),
+    **{
+        f"linear classification, {transform.lower()}": _classical(
+            "LinearClassifier", floats(5, 3), results=2, classlabels_ints=[7, 2, 5][:count],
+            coefficients=_random.standard_normal(3 * count).tolist(), intercepts=[0.5, -1.0, 0.25][:count],
+            post_transform=transform,
+        )
+        for transform, count in (("SOFTMAX", 3), ("LOGISTIC", 3), ("NONE", 2))
+    },
+    "labels": _classical(
+        "LabelEncoder", np.array([[3, 1], [2, 9]]), keys_int64s=[1, 2, 3], values_int64s=[10, 20, 30], default_int64=7
+    ),
+    "labels that are floats": _classical(
+        "LabelEncoder", np.array([3, 1, 2, 9]), keys_int64s=[1, 2, 3], values_floats=[0.5, 1.5, 2.5]
+    ),
 }  # fmt: skip
 """By what is special of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx.helper as oh
+import onnx.numpy_helper
 import pytest
 
 import layout_ir as li
@@ -30,3 +31,60 @@ def test_a_branch_that_is_not_taken_may_be_for_other_shapes(condition: bool):
     x, a, b = (np.full(shape, k, np.float32) for k, shape in enumerate(shapes.values()))
     (found,) = li.run(module, [x, a, b, np.array(condition)])
     np.testing.assert_array_equal(found, x + (a if condition else b))
+
+
+def _looped(
+    nodes: list[onnx.NodeProto], stated: list[str | int], rows: list[str | int], trips: int = 3
+) -> onnx.ModelProto:
+    """A Loop that carries x, which its body calls `h` and states as `stated`, and stacks `r`, stated as `rows`."""
+    value, floats = oh.make_tensor_value_info, onnx.TensorProto.FLOAT
+    body = oh.make_graph(
+        [oh.make_node("Identity", ["going"], ["still"]), *nodes],
+        "body",
+        [value("trip", 7, []), value("going", 9, []), value("h", floats, stated)],
+        [value("still", 9, []), value("next", floats, stated), value("r", floats, rows)],
+    )
+    graph = oh.make_graph(
+        [oh.make_node("Loop", ["trips", "", "x"], ["y", "all"], body=body)],
+        "g",
+        [value("x", floats, [2, 3])],
+        [value("y", floats, None), value("all", floats, None)],
+        [
+            onnx.numpy_helper.from_array(np.array(trips), "trips"),
+            onnx.numpy_helper.from_array(np.ones(1, np.float32), "one"),
+        ],
+    )
+    return oh.make_model(graph, opset_imports=[oh.make_opsetid("", 17)], ir_version=9)
+
+
+def test_rows_of_a_loop_have_the_dims_of_what_it_carries():
+    """TensorFlow's recurrent layers state the batch of their bodies as unknown."""
+    nodes = [oh.make_node("Add", ["h", "one"], ["next"]), oh.make_node("Tanh", ["h"], ["r"])]
+    module = from_onnx(_looped(nodes, ["batch", 3], ["other", 3]))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    last, rows = li.run(module, [x])
+    np.testing.assert_array_equal(last, x + 3)
+    np.testing.assert_allclose(rows, np.tanh(np.stack([x, x + 1, x + 2])), rtol=1e-6)
+
+
+def test_negative_rows_of_a_loop_that_carries_what_grows():
+    nodes = [oh.make_node("Concat", ["h", "h"], ["next"], axis=0), oh.make_node("Tanh", ["h"], ["r"])]
+    with pytest.raises(li.LayoutError, match="output 0 'y' has no static type"):
+        from_onnx(_looped(nodes, ["batch", 3], ["batch", 3]))
+
+
+def test_a_subgraph_that_states_scalars_makes_vectors():
+    """As Paddle's exporter writes conditions and counters."""
+    branches = [
+        oh.make_graph([oh.make_node("Mul", ["one", "one"], [name])], name, [],
+                      [oh.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [])])
+        for name in ("p", "q")
+    ]  # fmt: skip
+    nodes = [
+        oh.make_node("Identity", ["h"], ["next"]),
+        oh.make_node("If", ["going"], ["step"], then_branch=branches[0], else_branch=branches[1]),
+        oh.make_node("Add", ["h", "step"], ["r"]),
+    ]
+    module = from_onnx(_looped(nodes, [2, 3], [2, 3], trips=2))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(li.run(module, [x])[1], np.stack([x + 1, x + 1]))

@@ -19,7 +19,8 @@ from tests.frontends.onnx.onnxruntime_oracle import session_results
 from tests.frontends.onnx.runtime_nodes import NODES, WIDTH, RuntimeNode, floats, group_query
 
 
-def _types(node: RuntimeNode) -> dict[str, TensorType]:
+def types_of(node: RuntimeNode) -> dict[str, TensorType]:
+    """The types of the inputs of a node."""
     arrays = {**node.arrays(constant=True), **node.feeds()}
     return {
         name: TensorType(oh.np_dtype_to_tensor_dtype(array.dtype), array.shape)
@@ -89,13 +90,13 @@ def _heads(**attributes: Any) -> RuntimeNode:
 )
 def test_negative_other_uses_have_no_function(node: RuntimeNode):
     (proto,) = node.model().graph.node
-    assert function_nodes(proto, _types(node).__getitem__) is None
+    assert function_nodes(proto, types_of(node).__getitem__) is None
 
 
 def test_negative_what_depends_on_unknown_types_says_so():
     node = NODES["rotary, by heads"]
     (proto,) = node.model().graph.node
-    known = _types(node)
+    known = types_of(node)
     del known["i0"]
     with pytest.raises(KeyError):
         function_nodes(proto, known.__getitem__)
@@ -109,7 +110,7 @@ def test_negative_malformed_calls_have_no_function_and_no_unforeseen_error():
     for _ in range(600):
         node = NODES[random.choice(list(NODES))]
         (proto,) = node.model().graph.node
-        types = _types(node)
+        types = types_of(node)
         for _ in range(random.randint(1, 3)):
             match random.randrange(4):
                 case 0 if proto.attribute:

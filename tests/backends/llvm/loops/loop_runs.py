@@ -35,11 +35,11 @@ def program_of(compute: Compute, count: int, *dtypes: str, result: str = "f32") 
     return LoopProgram(tuple(tensors), function(SymbolicNumPy(count), *operands))
 
 
-def computed(compute: Compute, *rows: Array, bytes_of_vector: int = 0) -> Array:
-    """A function of f32, on registers of so many bytes (0: this machine's)."""
-    program = program_of(compute, rows[0].size, *["f32"] * len(rows))
+def computed(compute: Compute, *rows: Array, bytes_of_vector: int = 0, dtype: str = "f32") -> Array:
+    """A function of f32, or of another type, on registers of so many bytes (0: this machine's)."""
+    program = program_of(compute, rows[0].size, *[dtype] * len(rows), result=dtype)
     machine = replace(host(), vector=bytes_of_vector) if bytes_of_vector else host()
-    out = np.full(rows[0].size, np.nan, storage("f32"))
+    out = np.full(rows[0].size, np.nan, storage(dtype))
     compile_loop(program, target=machine).run(*rows, out)
     return out
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+import layout_ir as li
+from layout_ir.backends.onednn.plan_steps import PrimitiveStep
+from layout_ir.backends.onednn.primitives import Argument
 from layout_ir.dialects import nn
 from tests.backends.onednn.small_programs import LAYOUTS, Program, compare, needs_library, numbers
 
@@ -38,6 +41,29 @@ def test_a_grouped_convolution(layout: str, group: int, per_group: int, outputs:
     w = program.constant(numbers((outputs, per_group, 3, 3), 1))
     y = program.add(nn.ConvOp, program.argument(0, layout), w, format=layout, group=group, pads=(1, 1, 1, 1))
     compare(program.module(y), numbers((2, group * per_group, 7, 6)))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("group", [1, 16])
+@pytest.mark.parametrize("attributes", [{}, {"strides": (2, 3)}, {"dilations": (3, 1), "pads": (2, 0, 1, 0)}])
+def test_a_picture_whose_rows_are_one_element_is_one_row(layout: str, group: int, attributes: dict[str, Any]):
+    shape = (2, 16, 24, 1)
+    program = Program(shape)
+    w, b = program.constant(numbers((16, 16 // group, 5, 1), 1)), program.constant(numbers((16,), 2))
+    y = program.add(nn.ConvOp, program.argument(0, layout), w, b, format=layout, group=group, **attributes)
+    y = program.add(nn.AddOp, y, program.constant(numbers((16, 1, 1), 3)), format=layout)
+    y = program.add(nn.AddOp, program.add(nn.ReluOp, y, format=layout), y, format=layout)
+    module = program.module(y)
+    compare(module, numbers(shape))
+    steps = [step for step in li.compile(module).plan.steps if isinstance(step, PrimitiveStep)]
+    [source] = (
+        argument.descriptor.blocking().dims
+        for step in steps
+        if "nn.conv" in step.text.ops
+        for argument in step.arguments
+        if argument.number == Argument.SRC
+    )
+    assert source == (2, 16, 1, 24)
 
 
 def test_a_convolution_whose_weights_are_no_constant():

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+import layout_ir as li
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.op_primitives import matrix_products
+from layout_ir.backends.onednn.plan_steps import PrimitiveStep
+from layout_ir.backends.onednn.primitives import Argument
 from layout_ir.dialects import nn
 from layout_ir.elements.element_types import element_type
 from layout_ir.elements.numpy_types import narrow
@@ -155,3 +158,24 @@ def test_the_transpose_of_a_matrix_has_the_same_elements(dtype: str):
     wanted = descriptors.strided(library(), (2, 5, 3), (15, 1, 5), dtype)
     assert library().api.dnnl_memory_desc_equal(turned.handle, wanted.handle)
     assert turned.nbytes == 30 * element_type(dtype).bits // 8
+
+
+@pytest.mark.parametrize("rows", [1, 16, 300])
+@pytest.mark.parametrize("columns", [256, 264])
+@pytest.mark.parametrize("trans_b", [None, False, True])
+def test_rows_of_constants_lie_apart_where_they_would_share_sets_of_the_cache(
+    rows: int, columns: int, trans_b: bool | None
+):
+    program = Program((rows, 24))
+    weights = program.constant(numbers((columns, 24) if trans_b else (24, columns), 1))
+    if trans_b is None:
+        y = program.add(nn.MatmulOp, program.argument(0), weights)
+    else:
+        y = program.add(nn.GemmOp, program.argument(0), weights, trans_b=trans_b)
+    module = program.module(y)
+    compare(module, numbers((rows, 24)))
+    [step] = (step for step in li.compile(module).plan.steps if isinstance(step, PrimitiveStep))
+    if not step.implementation.startswith("gemm"):
+        pytest.skip("the library packs the matrix")
+    [lies] = (each.descriptor.blocking() for each in step.arguments if each.number == Argument.WEIGHTS)
+    assert lies.strides[0] == columns + (16 if columns == 256 and rows > 1 else 0)

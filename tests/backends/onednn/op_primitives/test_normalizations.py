@@ -32,6 +32,16 @@ def test_a_layer_normalization(axes: tuple[int, ...], scale: tuple[int, ...], bi
     compare(program.module(y), numbers((3, 5, 7)))
 
 
+def test_a_layer_normalization_of_rows_that_lie_apart():
+    """As the first token of each picture or sentence does. The library (3.2) takes the rows for dense."""
+    apart = "(n, c) : [n*24, c]"
+    program = Program((4, 8))
+    scale = program.constant(numbers((8,), 1))
+    y = program.add(nn.LayerNormOp, program.argument(0, apart), scale, axes=(1,), format=apart)
+    y = program.add(nn.MatmulOp, y, program.constant(numbers((8, 3), 2)))
+    compare(program.module(y), numbers((4, 8)))
+
+
 def test_negative_a_normalization_over_a_dim_in_the_middle_runs_by_a_loop():
     program = Program((3, 5, 7))
     y = program.add(nn.LayerNormOp, program.argument(0), program.constant(numbers((1,), 1)), axes=(1,))
