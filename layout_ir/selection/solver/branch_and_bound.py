@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from layout_ir.selection.solver.cost_functions import Scope, Table
 from layout_ir.selection.solver.lower_bounds import INFINITE, SCALE, ReweightedTables
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
+from layout_ir.selection.solver.table_elimination import least_sum
 
 ROOT_SWEEPS = 200
 """Sweeps at the root at most; STALL that gain nothing end them."""
@@ -61,12 +62,17 @@ class Component:
 
 
 def branch_and_bound(
-    tables: Sequence[tuple[Scope, Table]], deadline: float | None, known: Sequence[int] | None = None
+    tables: Sequence[tuple[Scope, Table]],
+    deadline: float | None,
+    known: Sequence[int] | None = None,
+    *,
+    record: bool = True,
 ) -> list[Component]:
     """The assignment of least sum of `tables`, per connected component; the best found where `deadline`, a time of
     time.monotonic(), ends the search, which is not before one is possible. `known` has the states of all variables in
-    an assignment that may be possible, with which the search begins."""
-    return [_Search(tables, numbers, deadline).run(known) for numbers in _components(tables)]
+    an assignment that may be possible, with which the search begins. Without `record` the proofs are not kept: what is
+    left of a component may then be eliminated, once the states that are left are few."""
+    return [_Search(tables, numbers, deadline, record).run(known) for numbers in _components(tables)]
 
 
 def _components(tables: Sequence[tuple[Scope, Table]]) -> list[tuple[int, ...]]:
@@ -88,8 +94,13 @@ def _components(tables: Sequence[tuple[Scope, Table]]) -> list[tuple[int, ...]]:
 
 class _Search:
     def __init__(
-        self, tables: Sequence[tuple[Scope, Table]], numbers: tuple[int, ...], deadline: float | None
+        self,
+        tables: Sequence[tuple[Scope, Table]],
+        numbers: tuple[int, ...],
+        deadline: float | None,
+        record: bool,
     ):
+        self.record = record
         self.numbers = numbers
         self.tables = [tables[k] for k in numbers]
         self.deadline = deadline
@@ -109,9 +120,9 @@ class _Search:
             self._take({v: known[v] for v in self.variables})
         root = ProofNode()
         # The last pushed is searched first: depth first, the cheapest state before the others.
-        stack = [(ReweightedTables.of(self.tables), root)]
+        stack = [(ReweightedTables.of(self.tables), root, ROOT_SWEEPS)]
         while stack:
-            now, node = stack.pop()
+            now, node, sweeps = stack.pop()
             if self._is_beaten(now.bound()):
                 continue
             if self._is_late():
@@ -125,18 +136,18 @@ class _Search:
                 if any(not len(states) for states in now.states.values()):
                     continue
                 node.then = node = ProofNode()
-            self._raise_bound(now, ROOT_SWEEPS if node is root or root.then is node else NODE_SWEEPS)
+            left = self._raise_bound(now, sweeps)
             node.shifts = now.shifts
             self._offer(now)
-            if (node is root or root.then is node) and not self._is_beaten(now.bound()):
+            if sweeps > NODE_SWEEPS >= left and not self._is_beaten(now.bound()):
                 self._perturb(now.bound())
             if self._is_beaten(now.bound()) or all(len(states) == 1 for states in now.states.values()):
                 # Of an assignment that is complete, the bound is the cost.
                 continue
-            if self._drop(now, node):
-                if all(len(states) for states in now.states.values()):
+            if self._drop(now, node) or left > NODE_SWEEPS:
+                if all(len(states) for states in now.states.values()) and not self._is_eliminated(now):
                     node.then = ProofNode()
-                    stack.append((now, node.then))
+                    stack.append((now, node.then, max(left, NODE_SWEEPS)))
                 continue
             self._branch(now, node, stack)
         bound = min([self.cost, *(-(-low // SCALE) for low in self.open)])
@@ -148,21 +159,24 @@ class _Search:
     def _is_beaten(self, bound: int) -> bool:
         return bound >= INFINITE // 2 or -(-bound // SCALE) >= self.cost
 
-    def _raise_bound(self, now: ReweightedTables, sweeps: int) -> None:
+    def _raise_bound(self, now: ReweightedTables, sweeps: int) -> int:
+        """Raises the bound in so many sweeps at most; returns how many there may still be.
+
+        After OFFERING of them it is time to drop states: the tables that are left are smaller, and go on faster.
+        """
         now.shifts = {}
         best, idle = now.bound(), 0
-        for sweep in range(1, sweeps + 1):
+        for _ in range(min(sweeps, OFFERING)):
             now.sweep(self.forward)
             now.sweep(self.backward)
             bound = now.bound()
             idle = 0 if bound > best else idle + 1
             best = bound
-            if sweep % OFFERING == 0:
-                self._offer(now)
             if idle >= STALL or self._is_beaten(bound):
-                break
+                return 0
             if self.deadline is not None and time.monotonic() >= self.deadline:
-                break
+                return 0
+        return sweeps - OFFERING
 
     def _offer(self, now: ReweightedTables) -> None:
         """Rounds the tables as shifted to assignments, improves those one variable at a time, and keeps the best."""
@@ -210,6 +224,19 @@ class _Search:
             cost += int(table[tuple(states[w] for w in scope)])
         return min(cost, FORBIDDEN)
 
+    def _is_eliminated(self, now: ReweightedTables) -> bool:
+        """Whether the best assignment of the states that are left was found by elimination; it is kept if it is the
+        best of all."""
+        if self.record:
+            return False
+        tables = [*zip(now.scopes, now.tables, strict=True), *(((v,), own) for v, own in now.own.items())]
+        found = least_sum(tables, {v: len(states) for v, states in now.states.items()})
+        if found is None:
+            return False
+        if found.cost < INFINITE // 2:
+            self._take({v: int(now.states[v][place]) for v, place in found.places.items()})
+        return True
+
     def _drop_impossible(self, now: ReweightedTables, node: ProofNode) -> bool:
         """Drops states that some table forbids, until every state left is allowed by every table; whether any was."""
         waiting = list(self.variables)
@@ -241,7 +268,10 @@ class _Search:
         now.keep(v, np.flatnonzero(~bad))
 
     def _branch(
-        self, now: ReweightedTables, node: ProofNode, stack: list[tuple[ReweightedTables, ProofNode]]
+        self,
+        now: ReweightedTables,
+        node: ProofNode,
+        stack: list[tuple[ReweightedTables, ProofNode, int]],
     ) -> None:
         gaps: dict[int, tuple[int, int]] = {}
         costs: dict[int, Table] = {}
@@ -260,4 +290,4 @@ class _Search:
             node.cases.append(case)
             children.append((int(costs[v][position]), position, child, case))
         for _, _, child, case in sorted(children, key=lambda c: c[:2], reverse=True):
-            stack.append((child, case))
+            stack.append((child, case, NODE_SWEEPS))

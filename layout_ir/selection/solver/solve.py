@@ -18,10 +18,13 @@ from dataclasses import dataclass, replace
 from layout_ir.errors import LayoutError
 from layout_ir.gc_pause import gc_paused
 from layout_ir.selection.solver.branch_and_bound import Component, branch_and_bound
+from layout_ir.selection.solver.cost_functions import CostFunctions
 from layout_ir.selection.solver.demand_sets import MOST_SETS
-from layout_ir.selection.solver.dominance import without_dominated_formats
+from layout_ir.selection.solver.dominance import ReducedProblem, without_dominated_formats
 from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, prepare
-from layout_ir.selection.solver.equal_sinks import with_equal_sinks_merged
+from layout_ir.selection.solver.elimination_order import EliminationOrder
+from layout_ir.selection.solver.equal_sinks import MergedProblem, with_equal_sinks_merged
+from layout_ir.selection.solver.format_maps import without_mapped_formats
 from layout_ir.selection.solver.format_sets import count_sets
 from layout_ir.selection.solver.greedy import solve_greedy, solve_preferred
 from layout_ir.selection.solver.mincut import Cut, bound_of, solve_by_cut
@@ -55,12 +58,26 @@ def solve_exact(
     functions, finding the elimination order, and a first choice. Nor does the search end before it found some possible
     choice. `table_limit` is the most entries of a table. Raises Infeasible where no choice is possible.
     """
-    merged = with_equal_sinks_merged(problem)
-    reduced = without_dominated_formats(problem if merged is None else merged.problem)
-    left = reduced or merged
-    found = run(problem if left is None else left.problem, time_limit, table_limit).solution
-    choices = found.choices if reduced is None else reduced.original(found.choices)
-    return replace(found, choices=choices if merged is None else merged.original(choices))
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    steps: list[MergedProblem | ReducedProblem] = []
+    for reduce in (with_equal_sinks_merged, without_dominated_formats):
+        step = reduce(problem)
+        if step is not None:
+            steps.append(step)
+            problem = step.problem
+    prepared = prepare(problem, table_limit, deadline)
+    if prepared[1].core_variables and (deadline is None or time.monotonic() < deadline):
+        # To search takes longer than to look for formats that nothing needs.
+        step = without_mapped_formats(problem)
+        if step is not None:
+            steps.append(step)
+            problem, prepared = step.problem, None
+    left = None if deadline is None else max(deadline - time.monotonic(), 0)
+    found = run(problem, left, table_limit, prepared=prepared).solution
+    choices = found.choices
+    for step in reversed(steps):
+        choices = step.original(choices)
+    return replace(found, choices=choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +93,14 @@ class Run:
 
 
 def run(
-    problem: Problem, time_limit: float | None, table_limit: int = TABLE_LIMIT, record: bool = False
+    problem: Problem,
+    time_limit: float | None,
+    table_limit: int = TABLE_LIMIT,
+    record: bool = False,
+    prepared: tuple[CostFunctions, EliminationOrder] | None = None,
 ) -> Run:
-    """`solve_exact`, with what the solution was found by; with `record` the messages of elimination are in it.
+    """`solve_exact` without leaving anything out before, with what the solution was found by; with `record` the
+    messages of elimination are in it. `prepared` is what `prepare` gives, where that is known.
 
     Where a value may be demanded in more sets of formats than are told apart (`DemandSets.more`) and the solution found
     needs one of those, the problem is solved again with more sets of that value told apart.
@@ -88,7 +110,9 @@ def run(
     best: Solution | None = None
     with gc_paused():
         while True:
-            found, beyond = _run(problem, deadline, table_limit, record, limits)
+            functions, order = prepared or prepare(problem, table_limit, deadline, limits)
+            prepared = None
+            found, beyond = _run(problem, deadline, functions, order, record)
             if best is None or found.solution.cost < best.cost:
                 best = found.solution
             late = deadline is not None and time.monotonic() >= deadline
@@ -115,10 +139,13 @@ def _refined(found: Run, beyond: Sequence[int], limits: dict[int, int]) -> bool:
 
 
 def _run(
-    problem: Problem, deadline: float | None, table_limit: int, record: bool, limits: dict[int, int]
+    problem: Problem,
+    deadline: float | None,
+    functions: CostFunctions,
+    order: EliminationOrder,
+    record: bool,
 ) -> tuple[Run, list[int]]:
     """One pass of all methods, and the values that the solution demands in a set larger than those told apart."""
-    functions, order = prepare(problem, table_limit, deadline, limits)
     cut = solve_by_cut(problem, deadline) if order.core_variables else None
     if cut is not None:
         cost, bound = evaluate(problem, cut.choices), bound_of(problem, cut)
@@ -134,7 +161,7 @@ def _run(
     components: list[Component] = []
     if order.core_variables:
         greedy = functions.states_of(solve_greedy(problem).choices)
-        components = branch_and_bound(elimination.core(), deadline, greedy)
+        components = branch_and_bound(elimination.core(), deadline, greedy, record=record)
     total = elimination.total + sum(part.cost for part in components)
     bound = elimination.total + sum(part.bound for part in components)
     if total >= FORBIDDEN:

@@ -18,12 +18,13 @@ CHAIN = [(k, k + 1) for k in range(5)]
 """Makes one component of six variables."""
 
 
+@pytest.mark.parametrize("record", [True, False])
 @pytest.mark.parametrize("forbidden", [0, 0.2])
 @pytest.mark.parametrize("seed", range(10))
-def test_each_component_has_the_least_sum_of_its_tables(seed: int, forbidden: float):
+def test_each_component_has_the_least_sum_of_its_tables(seed: int, forbidden: float, record: bool):
     rng = random.Random(seed)
     tables = random_tables(rng, tangle(rng, 6, 9), [rng.randint(1, 4) for _ in range(6)], forbidden)
-    for part in branch_and_bound(tables, None):
+    for part in branch_and_bound(tables, None, record=record):
         own = [tables[k] for k in part.tables]
         assert part.cost == part.bound == min(FORBIDDEN, least_sum(own))
         if part.cost < FORBIDDEN:
