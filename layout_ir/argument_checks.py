@@ -1,9 +1,13 @@
-"""What many public calls take, checked in one place: programs, numbers of threads, limits of time."""
+"""What many public calls take, checked in one place: programs, shapes, paths, numbers of threads, limits of time."""
 
 from __future__ import annotations
 
 import math
+import operator
+import os
+from collections.abc import Mapping
 from numbers import Integral
+from typing import Any, cast
 
 from layout_ir.errors import LayoutError
 
@@ -30,3 +34,34 @@ def check_seconds(name: str, seconds: object, *, finite: bool = False) -> None:
     wrong = isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0
     if wrong or (finite and seconds == math.inf):
         raise LayoutError(f"{name} = {seconds!r} is no number of seconds from 0 on")
+
+
+def checked_shapes(shapes: object) -> dict[str, tuple[int, ...]] | None:
+    """The argument `shapes`: the extents of inputs by their names, or None.
+
+    Raises LayoutError where it is something else. Whether there are such inputs, and whether they can have these
+    extents, is not looked at.
+    """
+    if shapes is None:
+        return None
+    if not isinstance(shapes, Mapping):
+        raise LayoutError(f"shapes = {shapes!r} is no dict from names of inputs to their extents")
+    found: dict[str, tuple[int, ...]] = {}
+    for name, shape in cast("Mapping[object, Any]", shapes).items():
+        if not isinstance(name, str):
+            raise LayoutError(f"shapes gives a shape to {name!r}, which is no name of an input")
+        try:
+            found[name] = tuple(map(operator.index, shape))
+        except TypeError as error:
+            raise LayoutError(
+                f"shapes[{name!r}] = {shape!r} is no row of whole numbers, such as (1, 3, 224, 224)"
+            ) from error
+    return found
+
+
+def checked_path(path: object, name: str = "path") -> str:
+    """The argument called `name`, a path, as text. Raises LayoutError where it is none."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if not isinstance(text, str) or "\0" in text:
+        raise LayoutError(f"{name} = {path!r} is no path: expected a text without NUL, or a pathlib.Path")
+    return text

@@ -37,6 +37,7 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     ModuleOp,
     TensorType,
+    i1,
 )
 from xdsl.ir import Attribute, Data, Dialect, Operation
 from xdsl.printer import Printer
@@ -48,7 +49,7 @@ from layout_ir.dialects.layout.irdl_segments import segment_sizes
 from layout_ir.elements.splats import is_splat
 
 HEX_ABOVE = 100
-"""Constants of more elements than this print in hexadecimal: the limit MLIR and xDSL use."""
+"""Constants of more elements than this print in hexadecimal, but for booleans: the limit MLIR and xDSL use."""
 
 _ELIDED_HANDLE = "__elided__"
 ELIDED = f"dense_resource<{_ELIDED_HANDLE}>"
@@ -205,7 +206,10 @@ class ProgramPrinter(Printer):
             self._elided += 1
             text = ELIDED
         else:
-            text = (_values(attribute) if count <= HEX_ABOVE else None) or _hexadecimal(data)
+            text = (
+                _values(attribute) if count <= HEX_ABOVE else _booleans(attribute) if element == i1 else None
+            )
+            text = text or _hexadecimal(data)
         self.print_string(text)
         self.print_string(" : ")
         self.print_attribute(attribute.get_type())
@@ -232,6 +236,14 @@ def alias_name(format: Format) -> str:
 
 def _hexadecimal(data: bytes) -> str:
     return f'dense<"0x{data.hex().upper()}">'
+
+
+def _booleans(attribute: DenseIntOrFPElementsAttr[Any]) -> str:
+    """A list, however many they are: in hexadecimal they are eight to a byte for MLIR, and one for xDSL."""
+    texts = ["true" if byte else "false" for byte in attribute.data.data]
+    for extent in reversed(attribute.get_shape()):
+        texts = [f"[{', '.join(texts[k : k + extent])}]" for k in range(0, len(texts), extent)]
+    return f"dense<{texts[0]}>"
 
 
 def _values(attribute: DenseIntOrFPElementsAttr[Any]) -> str | None:

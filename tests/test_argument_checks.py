@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from layout_ir.argument_checks import check_program, check_seconds, check_threads
+from layout_ir.argument_checks import (
+    check_program,
+    check_seconds,
+    check_threads,
+    checked_path,
+    checked_shapes,
+)
 from layout_ir.errors import LayoutError
 
 
@@ -40,3 +47,29 @@ def test_negative_a_time_without_end_is_none_where_it_has_to_be_finite():
 def test_negative_a_program_is_a_module():
     with pytest.raises(LayoutError, match="a program is a ModuleOp of xDSL, not of type str"):
         check_program("module {}")
+
+
+def test_shapes_are_rows_of_whole_numbers_of_any_kind():
+    given = {"x": [np.int64(2), 3], "y": np.array([4]), "z": ()}
+    assert checked_shapes(given) == {"x": (2, 3), "y": (4,), "z": ()}
+    assert checked_shapes(None) is None
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [3, "x", [("x", [2])], {"x": 3}, {"x": None}, {"x": [None, 3]}, {"x": "2x3"}, {"x": [2.0]}, {1: [2]}],
+    ids=str,
+)
+def test_negative_other_shapes_are_named(shapes: object):
+    with pytest.raises(LayoutError, match=r"^shapes.*( is no dict | is no row | is no name of an input)"):
+        checked_shapes(shapes)
+
+
+def test_a_path_is_a_text_or_a_path():
+    assert checked_path("a/b") == checked_path(Path("a/b")) == "a/b"
+
+
+@pytest.mark.parametrize("path", [None, 0, True, b"a", "a\0b"], ids=repr)
+def test_negative_other_paths_are_named(path: object):
+    with pytest.raises(LayoutError, match=r"folder = .* is no path: expected a text without NUL"):
+        checked_path(path, "folder")

@@ -7,6 +7,7 @@ import struct
 from io import StringIO
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -234,6 +235,10 @@ def test_constants_without_elements_read_back(element: Any):
 def test_truth_values_read_back():
     assert "dense<[true, false]>" in print_module(holding(constant(i1, b"\1\0")))
     # Truth is any bit pattern but zero: xDSL's own parser makes it 0xff.
+    # MLIR takes many of them in hexadecimal for bits, eight to a byte: they are a list however many there are.
+    assert "dense<[true, false, true, " in print_module(holding(constant(i1, b"\1\0\1" * HEX_ABOVE)))
+    many = np.random.default_rng(0).integers(0, 2, 240).astype(np.uint8).tobytes()
+    assert read_back(constant(i1, many, (2, 3, 40))) == many.replace(b"\1", b"\xff")
     for data in (b"\1\0", b"\xff\0", b"\1\0" * 200):
         assert [bool(byte) for byte in read_back(constant(i1, data))] == [bool(byte) for byte in data]
 

@@ -447,6 +447,7 @@ class _Planner:
             scratchpad = self._buffer(size)
             scratchpad.first = scratchpad.last = len(self.out.steps)
             arguments.append(MemoryArgument(Argument.SCRATCHPAD, group.descriptor.scratchpad(), scratchpad))
+        _check_reach(arguments)
         self._places[group.result] = target
         self.out.bytes_not_moved += group.bytes_not_moved
         descriptor = group.descriptor
@@ -566,6 +567,17 @@ class _Planner:
         own = [buffer for buffer in out.buffers if buffer.owner is Owner.ARENA]
         out.arena = plan_arena([Lifetime(b.size, b.first, b.last) for b in own])
         out.offsets = dict(zip(own, out.arena.offsets, strict=True))
+
+
+def _check_reach(arguments: Iterable[MemoryArgument]) -> None:
+    """Raises LayoutError where a primitive was told that a tensor is larger than its memory: the library looks at no
+    bounds, and would read and write what lies behind."""
+    for each in arguments:
+        needed, there = each.descriptor.nbytes, each.buffer.size - each.offset
+        if needed > there:
+            raise LayoutError(
+                f"argument {each.number} of a primitive has {needed} bytes in a buffer of {there}"
+            )
 
 
 def replace_layout(place: Place, layout: Layout) -> Place:

@@ -115,11 +115,15 @@ class _Blobs:
         return self.objects.setdefault((data, name), len(self.objects))
 
 
-def file_of(runnable: RunnablePlan) -> Iterator[bytes | memoryview]:
-    """The parts of the file. Raises LayoutError where the plan has ops by the reference, or a layout without text."""
+def file_of(runnable: RunnablePlan, *, kept_as: str = "") -> Iterator[bytes | memoryview]:
+    """The parts of the file. `kept_as` is the name that `read_plan` is to find it under, if that says what the plan is.
+
+    Raises LayoutError where the plan has ops by the reference, or a layout without text.
+    """
     plan, blobs, driver = runnable.plan, _Blobs(), step_driver().code
     content: Json = {
         "environment": environment(plan.library),
+        "kept as": kept_as,
         "threads": runnable.threads,
         "title": runnable.title,
         "input names": runnable.input_names,
@@ -247,8 +251,9 @@ class _LoadedKernel:
         return argument_row(self.tensors)
 
 
-def read_plan(path: str, library: Library) -> RunnablePlan:
-    """The plan in a file. Raises OSError, and LayoutError for a damaged file or one for another machine."""
+def read_plan(path: str, library: Library, *, kept_as: str = "") -> RunnablePlan:
+    """The plan in a file. Raises OSError, and LayoutError for a damaged file, one for another machine, or, where a name
+    is given that says what the plan is, one that was kept under another."""
     with open(path, "rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
             raise LayoutError(f"{path} is no executable that this release of layout-ir has saved")
@@ -271,6 +276,8 @@ def read_plan(path: str, library: Library) -> RunnablePlan:
             raise LayoutError(
                 f"{path} was saved for another {name}: {content['environment'].get(name)}, not {there}"
             )
+    if kept_as and content.get("kept as") != kept_as:
+        raise LayoutError(f"{path} was kept as '{content.get('kept as')}', not as '{kept_as}'")
     return _Reader(content, code, constants, library).runnable()
 
 

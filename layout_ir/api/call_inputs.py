@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,14 @@ from layout_ir.elements.numpy_types import storage
 from layout_ir.errors import LayoutError
 
 Inputs = Mapping[str, Any] | Sequence[Any]
+
+
+def check_inputs(inputs: object) -> None:
+    """Raises LayoutError where `inputs` is neither a dict nor a row of arrays."""
+    if not isinstance(inputs, Collection):
+        raise LayoutError(
+            f"inputs are a dict of arrays by name, or a list of them by position, not of type {type(inputs).__name__}"
+        )
 
 
 def in_order(names: Sequence[str], title: str, inputs: Inputs) -> Sequence[Any]:
@@ -27,6 +35,7 @@ def in_order(names: Sequence[str], title: str, inputs: Inputs) -> Sequence[Any]:
                 f"'{wrong[0]}' {problem}: {title} takes {_listed(names)}, given are {_listed(inputs)}"
             )
         inputs = [inputs[name] for name in names]
+    check_inputs(inputs)
     if len(inputs) != len(names):
         raise LayoutError(f"{title} takes {len(names)} inputs ({_listed(names)}), given are {len(inputs)}")
     return inputs

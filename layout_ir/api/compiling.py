@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measure_settings import MEASURE_SECONDS, Measure, check_measure
 from layout_ir.api.model_cache import ModelCache
-from layout_ir.argument_checks import check_threads
+from layout_ir.argument_checks import check_program, check_threads, checked_path, checked_shapes
 from layout_ir.backends.onednn.library import library
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
@@ -68,6 +68,7 @@ def compile(
     Raises LayoutError where oneDNN is not installed, or the program has what cannot be executed, and OSError.
     """
     check_threads(threads)
+    shapes = checked_shapes(shapes)
     library()
 
     def compilation(cache: ModelCache | None = None) -> Compilation:
@@ -83,7 +84,11 @@ def compile(
         return compilation().executable(model, shapes)
     if not isinstance(target, str):
         raise LayoutError("cache_dir keeps models for targets that have a name: give target= as a text")
-    cache = ModelCache(Path(cache_dir), model, (target, threads, fuse, measure, measure_seconds, tune))
+    cache = ModelCache(
+        Path(checked_path(cache_dir, "cache_dir")),
+        model,
+        (target, threads, fuse, measure, measure_seconds, tune),
+    )
     # Before anything is imported that compiles.
     if (plan := cache.read(shapes)) is not None:
         return Executable(
@@ -105,6 +110,7 @@ def _of_module(
         raise LayoutError("cache_dir is for ONNX models: an executable is kept by its method save")
     if shapes is not None:
         raise LayoutError("shapes are for ONNX models: the types of a module say its shapes")
+    check_program(module)
     return compilation.executable_of(module, entry)
 
 

@@ -10,6 +10,7 @@ CPU, the library and the release that it was made by, and holds machine code.
 
 from __future__ import annotations
 
+import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from layout_ir.api.call_inputs import Inputs, in_order, stored
+from layout_ir.api.call_inputs import Inputs, check_inputs, in_order, stored
 from layout_ir.api.sectioned_program import SectionedProgram
 from layout_ir.api.staged_program import StagedProgram
+from layout_ir.argument_checks import checked_path
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.plan_runner import PlanRunner
 from layout_ir.backends.onednn.plan_steps import (
@@ -36,7 +38,7 @@ from layout_ir.backends.onednn.plan_steps import (
 from layout_ir.backends.onednn.saved_plan import file_of, read_plan
 from layout_ir.backends.reference.tensor import Tensor, is_row_major
 from layout_ir.elements.numpy_types import Array, storage
-from layout_ir.errors import LayoutError, public, public_methods
+from layout_ir.errors import LayoutError, UnforeseenError, public, public_methods
 from layout_ir.files import write_result
 from layout_ir.forking import fork_safe, loading
 
@@ -215,12 +217,20 @@ class Executable:
         compiled at its first call with inputs of some shape, and one whose initializers are inputs, too, for each set
         of these that a call gives by name. Raises LayoutError where inputs do not fit.
         """
-        if self._with_given is not None and len(inputs) > len(self.input_names):
-            other = self._for_more_inputs(inputs)
-            if other is not None:
-                return other(inputs)
-        program = self._static
-        return self._program(inputs)(inputs) if program is None else program(inputs)
+        try:
+            if self._with_given is not None and len(inputs) > len(self.input_names):
+                other = self._for_more_inputs(inputs)
+                if other is not None:
+                    return other(inputs)
+            program = self._static
+            return self._program(inputs)(inputs) if program is None else program(inputs)
+        except (LayoutError, OSError):
+            raise
+        except (
+            Exception
+        ) as error:  # what is wrong with a call is looked for when it failed: most take microseconds
+            check_inputs(inputs)
+            raise UnforeseenError("the call of an executable", error) from error
 
     def profile(self, inputs: Inputs = (), *, calls: int = 1) -> list[StepTime]:
         """Calls that are timed step by step: what each step computed, in which layouts, how many bytes it touched, and
@@ -236,7 +246,7 @@ class Executable:
             program.runner(tensors, found[-1])
         return [min(steps, key=lambda step: step.nanoseconds) for steps in zip(*found, strict=True)]
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes what is needed to run to a file, for `layout_ir.load_executable` on a machine like this one.
 
         The file has packed constants and machine code. Raises LayoutError where extents are dynamic, or ops run by the
@@ -246,7 +256,7 @@ class Executable:
             raise LayoutError(
                 "the model has dynamic extents: only what is compiled with shapes= can be saved"
             )
-        write_result(file_of(self._single(self._static).runnable), path)
+        write_result(file_of(self._single(self._static).runnable), checked_path(path))
 
     @property
     def is_in_parts(self) -> bool:
@@ -407,12 +417,12 @@ class Executable:
 
 
 @public
-def load_executable(path: str) -> Executable:
+def load_executable(path: str | os.PathLike[str]) -> Executable:
     """The executable that `Executable.save` wrote to a file. Its code is run: load only what you would run.
 
     Raises LayoutError where the file is damaged, or was saved for another CPU, library or release; and OSError.
     """
-    return Executable(Program(read_plan(path, library())))
+    return Executable(Program(read_plan(checked_path(path), library())))
 
 
 def _described(plan: ExecutionPlan, threads: int) -> str:

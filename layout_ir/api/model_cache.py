@@ -12,6 +12,7 @@ imported. What cannot be saved (ops by the reference, subgraphs) is compiled eac
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -51,19 +52,26 @@ class _Plans:
         return self._folder / f"{kind}-{digest.hexdigest()}.exe"
 
     def read(self, path: Path) -> RunnablePlan | None:
-        """A plan; None where there is none, or one that is damaged."""
+        """A plan; None where there is none, one that is damaged, or one that was kept under another name."""
+        if not path.is_file():  # to open a pipe would wait for who writes to it
+            return None
         try:
-            return read_plan(str(path), library())
+            return read_plan(str(path), library(), kept_as=path.name)
         except (FileNotFoundError, LayoutError):
             return None
 
     def write(self, plan: RunnablePlan, path: Path) -> None:
-        """Keeps a plan, if it can be kept. Raises OSError where the folder cannot be written to."""
+        """Keeps a plan, if it can be kept. Raises OSError where the folder cannot be written to, and where what has
+        the name of the plan is no file."""
         try:
-            parts = file_of(plan)
+            parts = file_of(plan, kept_as=path.name)
         except LayoutError:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise FileExistsError(
+                errno.EEXIST, "a compiled model would be kept here, but this is no file", str(path)
+            )
         write_result(parts, str(path))
 
 
@@ -125,7 +133,7 @@ def _external_digests(data: bytes, folder: Path) -> Iterator[bytes]:
     model = onnx.ModelProto()
     with suppress(DecodeError):
         model.ParseFromString(data)
-    entries = (entry for tensor in tensors_within(model.graph) for entry in tensor.external_data)
+    entries = (entry for tensor in tensors_within(model) for entry in tensor.external_data)
     for name in sorted({entry.value for entry in entries if entry.key == "location"}):
         file = (folder / name).resolve()
         # A file outside of the folder is refused by what compiles the model, and not looked at.

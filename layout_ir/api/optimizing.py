@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.errors import LayoutError
+from layout_ir.argument_checks import checked_shapes
+from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
 from layout_ir.passes.onnx import model_certificate, optimize_model
 from layout_ir.passes.onnx.blocked_channels import has_blocks
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from layout_ir.passes.onnx.optimized_model import OptimizedModel
 
 
+@public
 def optimize_onnx(
     source: Source,
     target: str = "onnx",
@@ -50,6 +52,7 @@ def optimize_onnx(
     `layout_ir.passes.onnx.optimize_model` says what the other arguments are, and what is raised; LayoutError also where
     ONNX Runtime is needed and not installed, or does not take the model.
     """
+    shapes = checked_shapes(shapes)
     optimize = partial(
         optimize_model.optimize_orders,
         source,

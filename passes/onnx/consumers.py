@@ -201,7 +201,7 @@ def consumer_named(name: str) -> Consumer:
     for block in (8, 16):
         if name == f"{BLOCKED}{block}":
             return _blocked(name, block)
-    if name not in CONSUMERS:
+    if not isinstance(name, str) or name not in CONSUMERS:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(f"no consumer is called '{name}': there are {', '.join((*CONSUMERS, BLOCKED))}")
     return CONSUMERS[name]
 

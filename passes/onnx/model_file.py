@@ -16,7 +16,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
 from layout_ir.frontends.onnx.external import read_external
 from layout_ir.frontends.onnx.import_error import quoted
-from layout_ir.frontends.onnx.subgraphs import graphs_of
+from layout_ir.frontends.onnx.subgraphs import bodies_of
 from layout_ir.frontends.onnx.tensor_protos import stored_bytes
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending:
     Both appear at once, or neither. Raises OSError, OnnxImportError where external data are not there, and LayoutError
     where a model without external data is too large for one file.
     """
-    tensors = [t for t in tensors_within(model.graph) if t.data_location == t.EXTERNAL]
+    tensors = [t for t in tensors_within(model) if t.data_location == t.EXTERNAL]
     if not tensors:
         write_result(_parts_of_file(model, path), path)
         return
@@ -48,7 +48,7 @@ def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending:
     written.CopyFrom(model)
     offset = 0
     sizes: list[int] = []
-    for tensor in (t for t in tensors_within(written.graph) if t.data_location == t.EXTERNAL):
+    for tensor in (t for t in tensors_within(written) if t.data_location == t.EXTERNAL):
         size = stored_bytes(tensor)
         offset = -(-offset // ALIGNMENT) * ALIGNMENT
         del tensor.external_data[:]
@@ -128,23 +128,23 @@ def is_pending(tensor: onnx.TensorProto) -> bool:
     return tensor.data_location == tensor.EXTERNAL and not tensor.external_data
 
 
-def tensors_within(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """All tensors of a graph, of its nodes and of their subgraphs, both of a sparse one among them."""
-    waiting = [graph]
-    while waiting:
-        found = waiting.pop()
-        yield from found.initializer
-        sparse = list(found.sparse_initializer)
-        for node in found.node:
-            for attribute in node.attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
-                yield from attribute.tensors
-                if attribute.HasField("sparse_tensor"):
-                    sparse.append(attribute.sparse_tensor)
-            waiting += graphs_of(node)
-        for tensor in sparse:
-            yield from (tensor.values, tensor.indices)
+def tensors_within(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All tensors of a model, of its functions and of all subgraphs, both of a sparse one among them."""
+    import onnx
+
+    sparse: list[onnx.SparseTensorProto] = []
+    for body in bodies_of(model):
+        if isinstance(body, onnx.GraphProto):
+            yield from body.initializer
+            sparse += body.sparse_initializer
+        for attribute in (attribute for node in body.node for attribute in node.attribute):
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("sparse_tensor"):
+                sparse.append(attribute.sparse_tensor)
+    for tensor in sparse:
+        yield from (tensor.values, tensor.indices)
 
 
 def _little_endian(array: NDArray[Any]) -> bytes | memoryview:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
-from layout_ir.frontends.onnx.import_error import quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.inferred_types import SMALL
@@ -414,6 +414,22 @@ class Node:
         """An integer attribute."""
         attribute = self.attributes.get(name)
         return default if attribute is None else attribute.i
+
+    def dim(self, axis: int, rank: int) -> int:
+        """The number of the dim that an axis names, from the end where it is negative.
+
+        Raises OnnxImportError where there is no such dim: the node is not valid, and taken for one along some other dim
+        it would become valid in the model that goes out.
+        """
+        if not -rank <= axis < rank:
+            raise OnnxImportError(
+                f"{self.op_type} {quoted(self.outputs[0])}: axis {axis} is not in {-rank}..{rank - 1}"
+            )
+        return axis % rank
+
+    def axis(self, default: int, rank: int) -> int:
+        """The number of the dim that the attribute `axis` names. Raises OnnxImportError as `dim` does."""
+        return self.dim(self.int("axis", default), rank)
 
     def ints(self, name: str) -> tuple[int, ...] | None:
         """An attribute that is a list of integers; None where it is not given."""

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.argument_checks import checked_path
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.model_boundary import (
@@ -78,7 +79,7 @@ class OptimizedModel:
 
         Raises OnnxImportError where the files do not hold them.
         """
-        for tensor in tensors_within(self.stored.graph):
+        for tensor in tensors_within(self.stored):
             if is_pending(tensor) and tensor.name in self.pending:
                 tensor.CopyFrom(constant_tensor(self._elements(tensor.name), tensor.name))
         self.pending.clear()
@@ -87,10 +88,11 @@ class OptimizedModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model to `path`, and its external data, if it has any, to a file beside it that ends in `.data`.
 
-        Raises OSError, and OnnxImportError where the files that it came with do not hold its data.
+        Raises OSError, LayoutError where `path` is none, and OnnxImportError where the files that it came with do not
+        hold its data.
         """
         pending = {name: partial(self._elements, name) for name in self.pending}
-        write_model(self.stored, self.folder, os.fspath(path), pending)
+        write_model(self.stored, self.folder, checked_path(path), pending)
 
     def _elements(self, name: str) -> NDArray[Any]:
         stored, order = self.pending[name]

@@ -133,7 +133,7 @@ def _stack_of(around: _Surroundings, reshape: Node) -> _Stack | None:
     shape = maker.result_shape()
     if not shape:
         return None
-    axis = maker.int("axis", 0) % len(shape)
+    axis = maker.axis(0, len(shape))
     pieces = {own[axis] if own else None for own in map(maker.shape, range(len(maker.inputs)))}
     piece = next(iter(pieces))
     if len(pieces) != 1 or not isinstance(piece, int) or piece < 2 or len(maker.inputs) < 2:

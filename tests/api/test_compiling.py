@@ -243,11 +243,22 @@ def test_negative_shapes_of_a_module_are_in_its_types():
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [([], "takes 1 input"), ([np.zeros((2, 3))], "tensor<2x3xf32>, the array given is 2x3 of float64"),
-     ({"z": np.zeros((2, 3), np.float32)}, "'arg0' is missing")],
+     ({"z": np.zeros((2, 3), np.float32)}, "'arg0' is missing"), (None, "not of type NoneType"),
+     ((np.zeros((2, 3), np.float32) for _ in range(1)), "a list of them by position, not of type generator")],
 )  # fmt: skip
 def test_negative_inputs_that_do_not_fit(inputs: Any, message: str):
     with pytest.raises(LayoutError, match=message):
         li.compile(relu_module())(inputs)
+    with pytest.raises(LayoutError, match=message):
+        li.run(relu_module(), inputs)
+
+
+@pytest.mark.parametrize("model", [3, None, np.zeros(2), li.Format.from_tag("ab")], ids=str)
+def test_negative_what_is_neither_a_module_nor_a_source_is_named(model: Any):
+    with pytest.raises(
+        LayoutError, match=f"a program is a ModuleOp of xDSL, not of type {type(model).__name__}"
+    ):
+        li.compile(model)
 
 
 def with_defaults(extent: Any = 3) -> Any:

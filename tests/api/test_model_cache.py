@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -189,6 +190,56 @@ def test_negative_other_external_data_are_another_model(tmp_path: Path, compiled
         )
         check(li.compile(path, cache_dir=tmp_path / "compiled"), source, x)
     assert len(compiled) == 2
+
+
+def test_negative_other_external_data_of_a_function_are_another_model(tmp_path: Path, compiled: list[Any]):
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    weights = onnx.TensorProto(name="w", data_type=floats, dims=(4,), data_location=onnx.TensorProto.EXTERNAL)
+    weights.external_data.add(key="location", value="weights")
+    body = [
+        helper.make_node("Constant", [], ["w"], value=weights),
+        helper.make_node("Add", ["a", "w"], ["b"]),
+    ]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("here", 1)]
+    values = [helper.make_tensor_value_info(name, floats, (4,)) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("F", ["x"], ["y"], domain="here")], "g", values[:1], values[1:]
+    )
+    function = helper.make_function("here", "F", ["a"], ["b"], body, imports[:1])
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=8), path)
+    for value in (1, 2, 2):
+        np.full(4, value, np.float32).tofile(tmp_path / "weights")
+        (found,) = li.compile(path, cache_dir=tmp_path / "compiled")([np.zeros(4, np.float32)])
+        np.testing.assert_array_equal(found, value)
+    assert len(compiled) == 2
+
+
+def test_negative_a_file_that_was_kept_for_another_model_is_written_anew(tmp_path: Path, compiled: list[Any]):
+    sources, x = [model(0), model(1)], numbers((1, 3, 8, 8), 1)
+    for source in sources:
+        li.compile(source, cache_dir=tmp_path)
+    first, second = sorted(tmp_path.iterdir())
+    whole = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    for source in sources:
+        check(li.compile(source, cache_dir=tmp_path), source, x)
+    assert first.read_bytes() == whole
+    assert len(compiled) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_negative_what_has_the_name_of_a_file_and_is_none_is_an_error_and_not_waited_for(tmp_path: Path):
+    li.compile(model(), cache_dir=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    kept.unlink()
+    for make in (os.mkfifo, os.mkdir):
+        make(kept)
+        with pytest.raises(FileExistsError, match="this is no file") as raised:
+            li.compile(model(), cache_dir=tmp_path)
+        assert raised.value.filename == str(kept)
+        kept.rmdir() if kept.is_dir() else kept.unlink()
 
 
 def test_negative_a_damaged_file_is_written_anew(tmp_path: Path, compiled: list[Any]):

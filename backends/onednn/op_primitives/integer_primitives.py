@@ -56,11 +56,15 @@ _SEVEN_BITS = 64
 
 
 class _StoredValues(Values):
-    """Values of which some are known as the integers that they are dequantized from."""
+    """Values of which some are known as the integers that they are dequantized from.
 
-    def __init__(self, library: Library, stored: dict[SSAValue, Dequantized]) -> None:
+    Constants among them are packed where they are `weights`, and elsewhere lie where the program has them.
+    """
+
+    def __init__(self, library: Library, stored: dict[SSAValue, Dequantized], weights: SSAValue) -> None:
         super().__init__(library)
         self._stored = stored
+        self._weights = weights
         self._constants: dict[SSAValue, Array] = {}
 
     def layout(self, value: SSAValue) -> Layout:
@@ -71,13 +75,16 @@ class _StoredValues(Values):
         found = self._stored.get(value)
         if found is None:
             return super().dtype(value)
-        # Constants are packed without their zero point, as s8.
-        return "i8" if isinstance(found.stored.owner, nn.ConstantOp) else super().dtype(found.stored)
+        # They are packed without their zero point, as s8.
+        is_packed = value is self._weights and isinstance(found.stored.owner, nn.ConstantOp)
+        return "i8" if is_packed else super().dtype(found.stored)
 
     def constant(self, value: SSAValue) -> Array | None:
         found = self._stored.get(value)
         if found is None:
             return super().constant(value)
+        if value is not self._weights:
+            return None
         if value not in self._constants:
             array = super().constant(found.stored)
             if array is None:
@@ -117,7 +124,7 @@ def _products(op: nn.ConvOp | nn.MatmulOp | nn.GemmOp, library: Library) -> Iter
     outputs = 0 if isinstance(op, nn.ConvOp) or (isinstance(op, nn.GemmOp) and op.trans_b) else rank - 1
     if len(w.scale) > 1 and w.dim != outputs:
         return
-    stored = _StoredValues(library, {left: x, right: w})
+    stored = _StoredValues(library, {left: x, right: w}, right)
     is_constant = isinstance(w.stored.owner, nn.ConstantOp)
     if not is_constant and (dtype_of(w.stored.type) != "i8" or any(w.zero_point)):
         return

@@ -72,7 +72,7 @@ def _like_operand(op: Any, values: Values, result: Sequence[int] | None) -> Memo
     with suppress(LayoutError):
         seen = values.layout(op.x).format.bind(shape)
         same = seen.same_map(y if result is None else y.reshape(shape))
-        if same and not y.is_padded and not y.offset:
+        if same and not y.is_padded and not seen.is_padded and not y.offset:
             return descriptors.descriptor_of(values.library, seen, values.dtype(op.result))
     return values.descriptor(op.result, result, writes=True)
 

@@ -157,7 +157,7 @@ def sources_of(op: nn.ConvOp | nn.ConvTransposeOp | nn.ResizeOp, values: Values)
             moved = fmt.with_pad("zero").bind(x.shape) if moved.is_padded else moved
             descriptor = descriptors.descriptor_of(values.library, moved, values.dtype(op.x))
             # Dims of one element may stand anywhere: the same memory, which kernels take in one of the orders alone.
-            same = moved.same_map(x) and not x.is_padded
+            same = moved.same_map(x) and not x.is_padded and not moved.is_padded
             yield Operand(op.x, descriptor, moved=None if same else moved)
 
 

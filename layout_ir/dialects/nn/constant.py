@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     StringAttr,
     TensorType,
+    i1,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import irdl_op_definition, prop_def
@@ -32,6 +33,7 @@ from xdsl.printer import Printer
 from layout_ir.dialects.layout import strip_type
 from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.tensor_types import ELEMENTS, Shape, Tensor, pad_value, tensor_type
+from layout_ir.elements.packed_bits import unpacked_bits
 from layout_ir.errors import LayoutError, shape_text
 
 Literal = DenseIntOrFPElementsAttr[Any]
@@ -171,6 +173,8 @@ class ConstantOp(NNOp):
         try:
             if text is not None:
                 data = bytes.fromhex(text.removeprefix("0x"))
+                if element == i1:
+                    data = unpacked_bits(data, math.prod(type.get_shape()))
             else:
                 if shape and tuple(shape) != type.get_shape():
                     raise LayoutError(

@@ -23,6 +23,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FileLineColLoc,
@@ -31,6 +32,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnknownLoc,
+    i1,
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.parser import AttrParser, Parser, ParserState
@@ -39,6 +41,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 from layout_ir.dialects.layout.irdl_segments import drop_segment_sizes
+from layout_ir.elements.packed_bits import unpacked_bits
 from layout_ir.errors import LayoutError
 from layout_ir.rendering import did_you_mean
 
@@ -84,8 +87,11 @@ class _Aliases(dict[str, Attribute]):
         return known
 
 
-_SPLAT = re.compile(r'<\s*(?:"0x([0-9A-Fa-f]+)"|[^\s>\["])')
-"""The beginning of a dense literal that is one value, or may be one: a text of bytes, but no list, and not empty."""
+_SPLAT = re.compile(r'<\s*[^\s>\["]')
+"""The beginning of a dense literal that is one value: no list, no text of bytes, and not empty."""
+
+_BYTES = re.compile(r'<\s*"0x')
+"""The beginning of a dense literal that is a text of bytes."""
 
 
 class _BitPattern(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
@@ -178,12 +184,43 @@ class LocatedParser(Parser):
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
         around = self._splat, self._whole_type  # of a literal whose type has this one in its encoding
+        if _BYTES.match(self.lexer.input.content, self.pos):
+            self._splat = None
+            literal = self._parse_bytes(type)
+            self._splat = around[0]
+            return literal
         self._splat = _SPLAT.match(self.lexer.input.content, self.pos)
         self._whole_type = None
         literal = super().parse_dense_int_or_fp_elements_attr(type and self._read_as(type))
         whole = self._whole_type
         self._splat, self._whole_type = around
         return literal if whole is None else DenseIntOrFPElementsAttr(whole, literal.data)
+
+    def _parse_bytes(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
+        """A literal of bytes in hexadecimal: the elements one behind the other, or one for all."""
+        self.parse_punctuation("<")
+        start = self.pos
+        text = self.parse_str_literal()
+        end = self.pos
+        self.parse_punctuation(">", " in dense attribute")
+        if type is None:
+            self.parse_punctuation(":", " in dense attribute")
+            type = super()._parse_dense_literal_type()
+        element, count = type.get_element_type(), prod(type.get_shape())
+        size = element.compile_time_size
+        try:
+            data = bytes.fromhex(text[2:])
+        except ValueError as error:
+            self.raise_error(f"the literal is no row of bytes: {error}", start, end)
+        if element == i1:
+            data = unpacked_bits(data, count)
+        if len(data) == size and count < _LARGE_SPLAT:
+            data *= count
+        elif len(data) not in (size, size * count):
+            self.raise_error(
+                f"the literal has {len(data)} bytes, its type {count} elements of {size} bytes", start, end
+            )
+        return DenseIntOrFPElementsAttr(type, BytesAttr(data))
 
     def _parse_dense_literal_type(self) -> Any:
         return self._read_as(super()._parse_dense_literal_type())
@@ -197,9 +234,6 @@ class LocatedParser(Parser):
     def _read_as(self, type: Any) -> Any:
         """The type as which the elements of a literal are read: that of one element, where it is a large splat."""
         if self._splat is None or prod(type.get_shape()) < _LARGE_SPLAT:
-            return type
-        digits = self._splat[1]
-        if digits is not None and len(digits) != 2 * type.get_element_type().compile_time_size:
             return type
         self._whole_type = type
         return TensorType(type.get_element_type(), [1])

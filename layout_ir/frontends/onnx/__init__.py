@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.argument_checks import checked_shapes
 from layout_ir.forking import loading
 from layout_ir.frontends.onnx.import_error import OnnxImportError, unforeseen_as_import_error
 
@@ -48,7 +49,10 @@ def from_onnx(
 
     with unforeseen_as_import_error("the model"):
         return import_model(
-            load(source), weights=weights or {}, shapes=shapes or {}, keep_quantized=keep_quantized
+            load(source),
+            weights=weights or {},
+            shapes=checked_shapes(shapes) or {},
+            keep_quantized=keep_quantized,
         )
 
 

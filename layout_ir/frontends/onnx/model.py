@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from layout_ir.argument_checks import checked_path
 from layout_ir.forking import loading
 from layout_ir.frontends.onnx.functions import Call, domain_of, inlined
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
@@ -123,13 +124,18 @@ def _read(source: AnySource) -> tuple[onnx.ModelProto, Path | None, str]:
         model, title = source, "the ModelProto"
     elif isinstance(source, bytes):
         model, title = _parse(source, "the model"), "the model"
-    else:
-        path, title = Path(source), f"'{os.fspath(source)}'"
+    elif isinstance(source, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+        path = Path(checked_path(source, "source"))
+        title = f"'{path}'"
         try:
             data = path.read_bytes()
         except OSError as error:
             raise OnnxImportError(f"cannot read {title}: {error.strerror or error}") from error
         model, folder = _parse(data, title), path.parent
+    else:
+        raise OnnxImportError(
+            f"a model is a path, the bytes of a file, or a ModelProto, not of type {type(source).__name__}"
+        )
     _check(model, title)
     _check_names(model)
     return renewed(with_sorted_nodes(model)), folder, title

@@ -43,7 +43,7 @@ class BlockedConcat:
         for order in orders:
             if not _has_blocks(node, (*node.inputs, node.outputs[0]), order):
                 continue
-            axis = node.int("axis", 0) % 4
+            axis = node.axis(0, 4)
             parts = [node.graph.shape(name) or () for name in node.inputs]
             if axis == order[0] or (axis == order[1] and _are_whole(parts[:-1], axis, self.block)):
                 yield option_of(node, dict.fromkeys(range(len(parts)), order), {0: order})
@@ -55,7 +55,7 @@ class BlockedConcat:
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the place of its axis."""
         proto = writer.copy()
-        set_attribute(proto, "axis", option.outs[0].index(node.int("axis", 0) % 4))
+        set_attribute(proto, "axis", option.outs[0].index(node.axis(0, 4)))
         return proto
 
 
@@ -76,7 +76,7 @@ class BlockedSplit:
             if not _has_blocks(node, (node.input(0), *node.outputs), order):
                 continue
             parts = [node.graph.shape(name) or () for name in node.outputs]
-            axis = node.int("axis", 0) % 4
+            axis = node.axis(0, 4)
             if axis == order[1] and _are_whole(parts[:-1], axis, self.block):
                 yield option_of(node, {0: order}, dict.fromkeys(range(len(parts)), order))
 
@@ -123,7 +123,7 @@ class BlockedSlice:
         axes = node.known_ints(3)
         if starts is None or ends is None or axes is None or steps is None or set(steps) != {1}:
             return None
-        if not len(starts) == len(ends) == len(axes) == 1 or axes[0] % 4 != order[1]:
+        if not len(starts) == len(ends) == len(axes) == 1 or node.dim(axes[0], 4) != order[1]:
             return None
         shape = node.shape(0) or ()
         channels = shape[order[1]]

@@ -54,7 +54,11 @@ class BlockedPool:
             return set(node.ints("dilations") or (1,)) == {1}  # the blocked kernel has none
         if node.op_type == "ReduceMean":
             axes = known_axes(node, REDUCTIONS["ReduceMean"], 1)
-            return bool(axes) and sorted(a % 4 for a in axes or ()) == [2, 3] and node.int("keepdims", 1) == 1
+            return (
+                bool(axes)
+                and sorted(node.dim(a, 4) for a in axes or ()) == [2, 3]
+                and node.int("keepdims", 1) == 1
+            )
         return True
 
     def _is_taken(self, node: Node) -> bool:

@@ -86,7 +86,7 @@ def _resized(node: Node) -> list[int]:
     if not rank:
         return []
     axes = node.ints("axes")
-    dims = range(rank) if axes is None else [axis % rank for axis in axes]
+    dims = range(rank) if axes is None else [node.dim(axis, rank) for axis in axes]
     scales = _scales(node)
     if scales is not None and len(scales) == len(dims):
         return [dim for dim, scale in zip(dims, scales, strict=True) if scale != 1]
@@ -123,7 +123,7 @@ def _adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
     axes = node.ints("axes")
     if axes is not None:
         places = inverse(order)
-        set_attribute(proto, "axes", [places[a % rank] for a in axes])
+        set_attribute(proto, "axes", [places[node.dim(a, rank)] for a in axes])
         return
     if _takes_scales_first(node):
         if node.input(1):

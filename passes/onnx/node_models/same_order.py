@@ -90,7 +90,7 @@ def axis(default: int) -> Adjust:
     """An attribute `axis`, with its default."""
 
     def adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
-        place = inverse(order)[writer.node.int("axis", default) % len(order)]
+        place = inverse(order)[writer.node.axis(default, len(order))]
         set_attribute(proto, "axis", place)
 
     return adjust
@@ -101,7 +101,7 @@ def axes_attribute(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> N
     places, axes = inverse(order), writer.node.ints("axes")
     if axes is None:
         axes = (0, 2, 3)
-    set_attribute(proto, "axes", [places[a % len(order)] for a in axes])
+    set_attribute(proto, "axes", [places[writer.node.dim(a, len(order))] for a in axes])
 
 
 def known_axes(node: Node, since: int, number: int) -> tuple[int, ...] | None:
@@ -114,14 +114,14 @@ def known_axes(node: Node, since: int, number: int) -> tuple[int, ...] | None:
 def axis_as_input(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
     """CumProd, CumSum: input 1 is the axis."""
     (known,) = writer.node.known_ints(1) or (0,)
-    set_input(proto, 1, writer.out.ints([inverse(order)[known % len(order)]], ()))
+    set_input(proto, 1, writer.out.ints([inverse(order)[writer.node.dim(known, len(order))]], ()))
 
 
 def softmax_admits(node: Node, order: Order) -> bool:
     """Before opset 13, Softmax works along all dims from its axis on at once: those stay behind the others."""
     if node.opset >= 13:
         return True
-    split = node.int("axis", 1) % len(order)
+    split = node.axis(1, len(order))
     return all(dim < split for dim in order[:split])
 
 
@@ -163,11 +163,11 @@ def slice_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> Non
     node, places = writer.node, inverse(order)
     if node.opset < 10:
         axes = node.ints("axes") or range(len(node.ints("starts") or ()))
-        set_attribute(proto, "axes", [places[a % len(order)] for a in axes])
+        set_attribute(proto, "axes", [places[node.dim(a, len(order))] for a in axes])
         return
     axes = node.known_ints(3) if node.input(3) else range(known_entries(node, 1) or 0)
     assert axes is not None
-    mine = writer.out.ints([places[a % len(order)] for a in axes])
+    mine = writer.out.ints([places[node.dim(a, len(order))] for a in axes])
     if node.graph.element_type(node.input(1)) == _INT32:
         mine = writer.out.add("Cast", [mine], writer.out.fresh(f"{mine}_int32"), to=_INT32)
     set_input(proto, 3, mine)
@@ -187,7 +187,9 @@ def pad_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
         set_attribute(proto, "pads", [pads[place] for place in both])
     elif node.input(3):
         places = inverse(order)
-        set_input(proto, 3, writer.out.ints([places[a % len(order)] for a in node.known_ints(3) or ()]))
+        set_input(
+            proto, 3, writer.out.ints([places[node.dim(a, len(order))] for a in node.known_ints(3) or ()])
+        )
     else:
         set_input(proto, 1, writer.picked(1, both))
 
@@ -288,7 +290,7 @@ class Softmax(SameOrder):
     @staticmethod
     def _is_innermost(node: Node, order: Order, shape: Shape) -> bool:
         """Whether all dims behind the axis have one element."""
-        place = order.index(node.int("axis", -1) % len(order))
+        place = order.index(node.axis(-1, len(order)))
         return all(shape[d] == 1 for d in order[place + 1 :])
 
 

@@ -113,7 +113,7 @@ class Squeeze:
             axes = tuple(d for d, extent in enumerate(shape) if extent == 1)
         if axes is None or len(shape) - len(axes) != len(result):
             return None
-        return tuple(sorted([a % len(shape) for a in axes]))
+        return tuple(sorted([node.dim(a, len(shape)) for a in axes]))
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the places of its axes."""
@@ -144,7 +144,7 @@ class Unsqueeze:
         axes, shape, result = known_axes(node, 13, 1), node.shape(0), node.result_shape()
         if not axes or shape is None or result is None or len(shape) + len(axes) != len(result):
             return None
-        return tuple(sorted([a % len(result) for a in axes]))
+        return tuple(sorted([node.dim(a, len(result)) for a in axes]))
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the places of its axes."""
@@ -235,11 +235,11 @@ class DroppingReduction:
     def _axes(self, node: Node) -> tuple[int, ...] | None:
         rank = len(node.shape(0) or ())
         if self.since is None:
-            return (node.int("axis", 0) % rank,) if rank else None
+            return (node.axis(0, rank),) if rank else None
         axes = known_axes(node, self.since, 1)
         if axes == ():
             return None if node.int("noop_with_empty_axes", 0) else identity(rank)
-        return None if axes is None else tuple(sorted([a % rank for a in axes]))
+        return None if axes is None else tuple(sorted([node.dim(a, rank) for a in axes]))
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the places of its axes."""
@@ -264,7 +264,7 @@ class Gather:
         data, indices = node.shape(0), node.shape(1)
         if not data or indices is None or node.result_shape() is None:
             return
-        axis, many = node.int("axis", 0) % len(data), len(indices)
+        axis, many = node.axis(0, len(data)), len(indices)
         orders = list(ins[0])
         block = tuple(range(axis, axis + many))
         for order in outs[0]:
@@ -284,7 +284,7 @@ class Gather:
         """The node with the place of its axis."""
         proto, order = writer.copy(), option.ins[0]
         if not is_identity(order):
-            set_attribute(proto, "axis", inverse(order)[node.int("axis", 0) % len(order)])
+            set_attribute(proto, "axis", inverse(order)[node.axis(0, len(order))])
         return proto
 
 
@@ -388,7 +388,7 @@ class TrailingNormalization:
         if not shape or node.result_shape() is None:
             return []
         rank = len(shape)
-        split = node.int("axis", -1) % rank
+        split = node.axis(-1, rank)
         mine = [k for k in range(self.tensors) if len(node.shape(k) or ()) == rank]
         # A skip that broadcasts, and scales of more dims than are normalized, belong to dims in their places.
         if any(node.shape(k) != shape for k in mine):

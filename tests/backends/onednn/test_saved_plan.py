@@ -50,7 +50,7 @@ def test_what_is_loaded_computes_the_same(tmp_path: Path, threads: int):
 def test_what_is_loaded_is_saved_again_as_the_same_file(tmp_path: Path):
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     small_executable().save(first)
-    li.load_executable(first).save(second)
+    li.load_executable(Path(first)).save(Path(second))
     same = Path(first).read_bytes() == Path(second).read_bytes()
     assert same
 

@@ -301,9 +301,19 @@ def test_negative_other_literals_are_as_xdsl_makes_them(text: str):
         ("dense<[0x7FF0000000000000]> : tensor<1xf64>", np.array([np.inf], np.float64)),
         ("dense<[0x3F80, 0x7F80]> : tensor<2xbf16>", np.array([0x3F80, 0x7F80], np.uint16)),
         ("dense<[0x10, -0x10]> : tensor<2xi32>", np.array([16, -16], np.int32)),
+        # Booleans are eight to a byte, but for a byte that stands for all.
+        ('dense<"0x05"> : tensor<2x3xi1>', np.array([255, 0, 255, 0, 0, 0], np.uint8)),
+        ('dense<"0x0503"> : tensor<10xi1>', np.array([255, 0, 255, 0, 0, 0, 0, 0, 255, 255], np.uint8)),
+        ('dense<"0xFF"> : tensor<3xi1>', np.array([255] * 3, np.uint8)),
+        ('dense<"0x00"> : tensor<8xi1>', np.zeros(8, np.uint8)),
+        (
+            'dense<"0x%s"> : tensor<88xi1>' % ("49" * 11),
+            np.tile([255, 0, 0, 255, 0, 0, 255, 0], 11).astype(np.uint8),
+        ),
+        ('dense<"0x0102"> : tensor<2xi4>', np.array([1, 2], np.uint8)),
     ],
 )
-def test_floats_in_hexadecimal_are_their_bits_as_in_mlir(text: str, data: Array):
+def test_elements_in_hexadecimal_are_their_bits_as_in_mlir(text: str, data: Array):
     (found,) = literals(f'"test.op"() {{a = {text}}} : () -> ()')
     assert found.data.data == data.tobytes()
     if mlir_opt() is not None:
@@ -318,3 +328,17 @@ def test_floats_in_hexadecimal_are_their_bits_as_in_mlir(text: str, data: Array)
 def test_negative_a_splat_of_the_wrong_type_is_refused(text: str):
     with pytest.raises(ParseError):
         parse(f'"test.op"() {{a = {text}}} : () -> ()')
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('dense<"0x0503"> : tensor<200xi1>', "the literal has 2 bytes, its type 200 elements of 1 bytes"),
+        ('dense<"0x000000"> : tensor<2xf32>', "the literal has 3 bytes, its type 2 elements of 4 bytes"),
+        ('dense<"0x0Z"> : tensor<1xi8>', "the literal is no row of bytes"),
+    ],
+)
+def test_negative_bytes_that_do_not_fit_are_refused_where_they_stand(text: str, message: str):
+    with pytest.raises(ParseError, match=message) as raised:
+        parse(f'"test.op"() {{a = {text}}} : () -> ()')
+    assert raised.value.span.text == text[6 : text.index(">")]

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import layout_ir as li
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from layout_ir.frontends.onnx.model import load
 from tests.frontends.onnx.models import (
@@ -174,6 +175,15 @@ def test_negative_files(tmp_path: Path):
         from_onnx(tmp_path / "nowhere.onnx")
     with pytest.raises(OnnxImportError, match=r"cannot read '.*': Is a directory"):
         from_onnx(tmp_path)
+    with pytest.raises(li.LayoutError, match=r"source = 'a\\x00b' is no path"):
+        from_onnx("a\0b")
+
+
+@pytest.mark.parametrize("source", [3, None, onnx.GraphProto(), [b"a"]], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("read", [from_onnx, li.optimize_onnx], ids=lambda each: each.__name__)
+def test_negative_what_is_no_source_is_named(read: Any, source: Any):
+    with pytest.raises(OnnxImportError, match=f"a model is a path, .* not of type {type(source).__name__}"):
+        read(source)
 
 
 @pytest.mark.parametrize("share", [k / 40 for k in range(40)])

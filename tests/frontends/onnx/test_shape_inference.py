@@ -102,3 +102,55 @@ def test_branches_may_use_the_same_names():
     assert [[*n.input, *n.output] for n in nodes_within(found)] == [
         [*n.input, *n.output] for n in nodes_within(node)
     ]
+
+
+_TAKES_TYPED = (
+    ("EyeLike", "", {"dtype": INT64}),
+    ("RegexFullMatch", "", {"pattern": "a"}),
+    ("LabelEncoder", "ai.onnx.ml", {"keys_strings": ["a"], "values_int64s": [1]}),
+    ("DictVectorizer", "ai.onnx.ml", {"int64_vocabulary": [1, 2]}),
+)
+"""Operators on whose nodes without the type of an input ONNX's own inference crashes, with their attributes."""
+
+
+def _of_one_node(node: onnx.NodeProto, given: onnx.ValueInfoProto) -> onnx.ModelProto:
+    """The node behind an operator that nobody knows, in the graph and in a function that it calls."""
+    unknown = oh.make_node("Unknown", ["x"], ["a"], domain="nowhere")
+    imports = [oh.make_opsetid(*each) for each in (("", 20), ("ai.onnx.ml", 4), ("nowhere", 1), ("here", 1))]
+    function = oh.make_function("here", "F", ["x"], ["y"], [unknown, node], imports[:3])
+    call = oh.make_node("F", ["x"], ["z"], domain="here")
+    graph = oh.make_graph([unknown, node, call], "g", [given], [onnx.ValueInfoProto(name=n) for n in "yz"])
+    return oh.make_model(graph, functions=[function], opset_imports=imports, ir_version=9)
+
+
+@pytest.mark.parametrize(("op", "domain", "attributes"), _TAKES_TYPED, ids=lambda each: str(each)[:14])
+@pytest.mark.parametrize("source", ["a", ""], ids=["untyped", "missing"])
+def test_negative_a_node_that_lacks_the_type_it_needs_gets_none(
+    op: str, domain: str, attributes: dict[str, Any], source: str
+):
+    node = oh.make_node(op, [source], ["y"], domain=domain, **attributes)
+    model = _of_one_node(node, oh.make_tensor_value_info("x", FLOAT, [2, 2]))
+    found = infer_shapes(model).graph
+    assert [each.op_type for each in found.node] == ["Unknown", op, "F"]
+    assert not any(value.name == "y" and value.type.WhichOneof("value") for value in found.output)
+    li.optimize_onnx(model)
+
+
+def test_a_node_that_needs_a_type_is_inferred_once_it_has_one():
+    node = oh.make_node("EyeLike", ["t"], ["y"])
+    model = _of_one_node(node, oh.make_tensor_value_info("x", FLOAT, [2, 3]))
+    model.graph.node.insert(0, oh.make_node("Transpose", ["x"], ["t"]))
+    model.graph.ClearField("output")
+    model.graph.output.append(onnx.ValueInfoProto(name="y"))
+    assert _shape(model) == (3, 2)
+
+
+def test_negative_a_model_with_a_node_without_its_input_is_refused():
+    node = oh.make_node(
+        "LabelEncoder", [""], ["y"], domain="ai.onnx.ml", keys_strings=["a"], values_int64s=[1]
+    )
+    graph = oh.make_graph([node], "g", [], [oh.make_tensor_value_info("y", INT64, [1])])
+    imports = [oh.make_opsetid("", 20), oh.make_opsetid("ai.onnx.ml", 4)]
+    model = oh.make_model(graph, opset_imports=imports, ir_version=9)
+    with pytest.raises(li.LayoutError, match=r"LabelEncoder.*node is not valid.*input 0 is marked single"):
+        li.from_onnx(model)

@@ -10,6 +10,8 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+import layout_ir as li
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.graph_construction import graphs_of_model
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
@@ -125,3 +127,49 @@ def test_graphs_that_are_released_need_no_garbage_collector():
         node = weakref.ref(graph.nodes[0])
         graph.release()
         assert node() is None
+
+
+_ALONG = (
+    ("LpNormalization", {"axis": 0}),
+    ("Concat", {"axis": 0}),
+    ("Softmax", {"axis": 0}),
+    ("ReduceMax", {"axes": [0]}),
+    ("CumSum", None),
+    ("Unsqueeze", None),
+    ("LayerNormalization", {"axis": 0}),
+)
+"""Operators that work along a dim, with the attribute that names it; None where input 1 does."""
+
+
+@pytest.mark.parametrize(("op", "attributes"), _ALONG, ids=[op for op, _ in _ALONG])
+@pytest.mark.parametrize("axis", [-4, -1, 3, 100, -6, 1 << 32, (1 << 63) - 1])
+def test_an_axis_names_a_dim_or_the_node(op: str, attributes: dict[str, Any] | None, axis: int):
+    """One that there is not is never taken for another, which would make the model that goes out valid."""
+    constants = {"CumSum": initializer("k", axis), "Unsqueeze": initializer("k", [axis])}
+    given = [constants[op]] if op in constants else []
+    if op == "LayerNormalization":
+        given = [oh.make_tensor("k", onnx.TensorProto.FLOAT, [1], [1.0])]
+    named: dict[str, Any] = {
+        name: [axis] if isinstance(one, list) else axis for name, one in (attributes or {}).items()
+    }
+    nodes = [
+        transpose("x", "t", 0, 2, 3, 1),
+        oh.make_node(op, ["t", "k"] if given else ["t"], ["u"], **named),
+        oh.make_node("Relu", ["u"], ["y"]),
+    ]
+    model = model_of(nodes, [value("x", 2, 3, 4, 5)], [onnx.ValueInfoProto(name="y")], given)
+    graph = _graph(model)
+    node = graph.nodes[1]
+    rank = 5 if op == "Unsqueeze" else 4
+    if -rank <= axis < rank:
+        assert node.dim(axis, rank) == range(rank)[axis]
+        li.optimize_onnx(model)
+        return
+    with pytest.raises(OnnxImportError, match=rf"{op} 'u': axis {axis} is not in -{rank}..{rank - 1}"):
+        node.dim(axis, rank)
+    try:
+        better = li.optimize_onnx(model)
+    except OnnxImportError as error:
+        assert f"axis {axis} is not in" in str(error)
+    else:  # of what has no shape, nothing is moved
+        assert better.model.graph.node[1] == model.graph.node[1]

@@ -85,6 +85,17 @@ def test_a_convolution_between_orders_brings_its_operand_into_that_of_the_result
     compare(program.module(y), numbers((1, 8, 5, 5)))
 
 
+@pytest.mark.parametrize("channels", [4, 8])
+@pytest.mark.parametrize("source", ["nchw", "nhwc"])
+def test_a_row_of_channels_is_brought_into_blocks_where_those_have_pads(source: str, channels: int):
+    """It lies in blocks as in any order, but for the pads, for which there is no memory."""
+    program = Program((1, channels, 1, 1))
+    x = program.add(nn.ReluOp, program.argument(0, source), format=source)
+    w = program.constant(numbers((channels, channels, 1, 1), 1))
+    y = program.add(nn.ConvOp, x, w, format="nChw8c")
+    compare(program.module(program.reordered(y, "nchw")), numbers((1, channels, 1, 1)))
+
+
 @pytest.mark.parametrize(("shape", "kernel"), [((2, 5, 20), (4,)), ((1, 4, 5, 6, 4), (2, 3, 1))])
 def test_a_convolution_over_one_or_three_dims(shape: tuple[int, ...], kernel: tuple[int, ...]):
     program = Program(shape)

@@ -127,6 +127,24 @@ def test_unsigned_weights_lose_their_zero_point():
     assert steps_of(executable, {"x": x}) == [("nn.conv", "layout.reorder")]
 
 
+@pytest.mark.parametrize(("dtype", "zero"), [(np.uint8, "z1"), (np.int8, "signed")])
+def test_a_constant_picture_lies_as_the_program_has_it(dtype: Any, zero: str):
+    """It is read as it is stored, with its zero point; only weights are packed without theirs."""
+    x = integers((1, 8, 6, 5), 0, dtype)
+    constants = weights((16, 8, 3, 3), 0, largest=64)
+    compare(convolution(x, zero, "z3", constants | {"x": x}), {})
+
+
+def test_a_constant_matrix_on_the_left_lies_as_the_program_has_it():
+    x = integers((5, 9), 0)
+    nodes = [
+        dequantize("x", "s1", "z1", "xf"),
+        dequantize("w", "ws", "wz", "wf", axis=1),
+        node("MatMul", ("xf", "wf"), "y"),
+    ]
+    compare(model(nodes, {}, weights((9, 6), 1, largest=64) | {"x": x}, "y"), {})
+
+
 def test_negative_weights_that_are_no_integers_of_8_bits_without_zero_point_are_multiplied_as_floats():
     constants = weights((16, 8, 3, 3), 0)
     constants |= {"w": constants["w"].view(np.uint8), "wz": np.full(16, 3, np.uint8)}

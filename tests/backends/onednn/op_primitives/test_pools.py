@@ -38,6 +38,16 @@ def test_a_window_larger_than_what_it_is_of(op: Any):
     compare(program.module(y), numbers((1, 17, 1, 4)))
 
 
+@pytest.mark.parametrize("channels", [4, 8])
+@pytest.mark.parametrize("op", [nn.MaxPoolOp, nn.AvgPoolOp])
+def test_a_window_of_all_in_blocks_writes_no_pads_where_the_result_has_none(op: Any, channels: int):
+    """One row of channels lies in blocks as in any order, but for the pads, for which there is no memory."""
+    program = Program((1, channels, 2, 2))
+    y = program.add(op, program.argument(0, "nChw8c"), format="nchw", kernel=(2, 2))
+    z = program.add(nn.ReluOp, y, format="nchw")
+    compare(program.module(y, z), numbers((1, channels, 2, 2)))
+
+
 def test_negative_what_ceil_mode_adds_to_a_counted_pad_runs_by_the_reference():
     program = Program((1, 4, 6, 6))
     attributes: dict[str, Any] = {
