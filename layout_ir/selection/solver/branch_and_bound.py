@@ -108,7 +108,7 @@ class _Search:
         self.cost = FORBIDDEN
         self.open: list[int] = []
         """Scaled bounds of what was not searched."""
-        start = ReweightedTables.of(self.tables)
+        self.start = start = ReweightedTables.of(self.tables, record=record)
         self.at = start.at
         self.variables = list(start.at)
         self.forward = start.sweep_order(self.variables)
@@ -120,7 +120,7 @@ class _Search:
             self._take({v: known[v] for v in self.variables})
         root = ProofNode()
         # The last pushed is searched first: depth first, the cheapest state before the others.
-        stack = [(ReweightedTables.of(self.tables), root, ROOT_SWEEPS)]
+        stack = [(self.start, root, ROOT_SWEEPS)]
         while stack:
             now, node, sweeps = stack.pop()
             if self._is_beaten(now.bound()):

@@ -32,13 +32,13 @@ FormatMap = tuple[int, ...]
 """Per format of a value, the one that it is mapped to."""
 
 
-def without_mapped_formats(problem: Problem) -> ReducedProblem | None:
+def without_mapped_formats(problem: Problem, deadline: float | None = None) -> ReducedProblem | None:
     """The problem without the formats that maps lead away from; None where there are none, or it is too large to look
-    for maps."""
+    for maps. After `deadline`, a time of time.monotonic(), no more are looked for."""
     simulation = Simulation(problem)
     if not simulation.is_small:
         return None
-    proposed = simulation.maps()
+    proposed = simulation.maps(deadline)
     maps = _Maps(problem, [proposed[number] for number in simulation.classes]).found()
     known: dict[tuple[int, ...], tuple[tuple[Choice, ...], tuple[int, ...]]] = {}
     ops: list[OpNode] = []

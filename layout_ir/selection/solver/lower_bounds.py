@@ -56,9 +56,11 @@ class ReweightedTables:
     """The costs of the variables themselves."""
     shifts: dict[tuple[int, int], Table]
     """Per (table, axis), what went from the table to the variable, over all states; replaced by whoever records it."""
+    record: bool = True
+    """Whether the shifts are to be recorded."""
 
     @classmethod
-    def of(cls, tables: Sequence[tuple[Scope, Table]]) -> ReweightedTables:
+    def of(cls, tables: Sequence[tuple[Scope, Table]], *, record: bool = True) -> ReweightedTables:
         """`tables` with nothing shifted and all states possible, multiplied by SCALE."""
         scopes = [scope for scope, _ in tables]
         sizes = {v: size for scope, table in tables for v, size in zip(scope, table.shape, strict=True)}
@@ -71,12 +73,19 @@ class ReweightedTables:
         ]
         states = {v: np.arange(sizes[v], dtype=np.int64) for v in at}
         own = {v: np.zeros(sizes[v], np.int64) for v in at}
-        return cls(scopes, at, states, sizes, scaled, own, {})
+        return cls(scopes, at, states, sizes, scaled, own, {}, record)
 
     def copy(self) -> ReweightedTables:
         """A copy whose changes do not show here, without the record of shifts; arrays are shared until replaced."""
         return ReweightedTables(
-            self.scopes, self.at, dict(self.states), self.sizes, list(self.tables), dict(self.own), {}
+            self.scopes,
+            self.at,
+            dict(self.states),
+            self.sizes,
+            list(self.tables),
+            dict(self.own),
+            {},
+            self.record,
         )
 
     def bound(self) -> int:
@@ -90,8 +99,9 @@ class ReweightedTables:
 
     def sweep(self, order: SweepOrder) -> None:
         """Shifts costs once along `order`. Every state that is left must be possible in every table around it."""
+        tables, record, least_of = self.tables, self.record, np.minimum.reduce
         for v, stops, shares in order:
-            asked = [self.tables[number].min(axis=others) for number, _, others, _, _ in stops]
+            asked = [least_of(tables[number], axis=others) for number, _, others, _, _ in stops]
             total = self.own[v]
             for least in asked:
                 total = total + least
@@ -103,7 +113,9 @@ class ReweightedTables:
                     change += share
                     left = left - share
                 # Infinite entries drift by finite amounts, which is far from bringing them down.
-                self.tables[number] = self.tables[number] + change.reshape(shape)
+                tables[number] = tables[number] + change.reshape(shape)
+                if not record:
+                    continue
                 full = self.shifts.get((number, axis))
                 if full is None:
                     full = self.shifts[number, axis] = np.zeros(self.sizes[v], np.int64)

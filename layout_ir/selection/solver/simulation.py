@@ -16,6 +16,7 @@ value; what classes are too coarse for is not found.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -28,9 +29,12 @@ STEPS = 3
 """Steps over ops up to which the surroundings of values are told apart. With two, attention with rotary embeddings kept
 twice as many formats, with four as many as with three."""
 
+MOST_CLASSES = 1 << 9
+"""Classes of ops above which nothing is looked for. A Llama of two layers has 160, and so has one of twenty-four."""
+
 MOST_PAIRS = 1 << 20
-"""Pairs of choices of one op, over all classes of ops, above which nothing is looked for: for a Llama of two layers
-there are 160 classes and 60,000 pairs, as for one of twenty-four, and 0.1 s."""
+"""Pairs of choices of one op, over all classes of ops, above which nothing is looked for; those have 60,000, for which
+it takes 0.1 s."""
 
 _Bits = NDArray[np.bool_]
 _Floats = NDArray[np.float32]
@@ -73,7 +77,8 @@ class Simulation:
         sizes = [0] * count
         for value, number in zip(problem.values, self.classes, strict=True):
             sizes[number] = len(value.reorder)
-        self.is_small = sum(len(op.choices) ** 2 for op, _ in ops) <= MOST_PAIRS
+        pairs = sum(len(op.choices) ** 2 for op, _ in ops)
+        self.is_small = len(ops) <= MOST_CLASSES and pairs <= MOST_PAIRS
         if not self.is_small:
             return
         self._used = [np.zeros(size, np.bool_) for size in sizes]
@@ -102,13 +107,14 @@ class Simulation:
             if near:
                 self._stops.append(_ReorderClass(number, near))
 
-    def maps(self) -> list[tuple[int, ...]]:
-        """Per class of values, a map of its formats to few of them, in which each stands for what is mapped to it."""
+    def maps(self, deadline: float | None = None) -> list[tuple[int, ...]]:
+        """Per class of values, a map of its formats to few of them, in which each stands for what is mapped to it;
+        after `deadline`, a time of time.monotonic(), to no fewer."""
         for number, used in enumerate(self._used):
             # The first formats are those of the problem as it was stated: they had better stay.
             for f in np.flatnonzero(used)[::-1].tolist():
                 stands = self._stands[number]
-                if stands[:, f].any() and stands[f].sum() > stands[f, f]:
+                if stands[:, f].any() and stands[f].sum() > stands[f, f] and not _is_late(deadline):
                     fewer = stands.copy()
                     fewer[:, f] = False
                     self._try(number, fewer)
@@ -116,7 +122,7 @@ class Simulation:
         for number, stands in enumerate(self._stands):
             for f in np.flatnonzero(stands.sum(axis=1) > 1).tolist():
                 for g in np.flatnonzero(self._stands[number][f]).tolist():
-                    if self._stands[number][f].sum() == 1:
+                    if self._stands[number][f].sum() == 1 or _is_late(deadline):
                         break
                     one = self._stands[number].copy()
                     one[f] = False
@@ -199,6 +205,10 @@ class Simulation:
             lacks = ((stands.astype(np.float32) @ near.T) == 0) & used[:, None]
             against |= (near @ lacks.astype(np.float32)) > 0
         return stop.value, against
+
+
+def _is_late(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
 
 
 def _classes(problem: Problem) -> tuple[list[int], list[tuple[OpNode, tuple[int, ...]]]]:

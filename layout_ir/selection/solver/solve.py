@@ -66,9 +66,10 @@ def solve_exact(
             steps.append(step)
             problem = step.problem
     prepared = prepare(problem, table_limit, deadline)
-    if prepared[1].core_variables and (deadline is None or time.monotonic() < deadline):
+    is_late = deadline is not None and time.monotonic() >= deadline
+    if prepared[1].core_variables and not is_late and _has_many_formats(problem):
         # To search takes longer than to look for formats that nothing needs.
-        step = without_mapped_formats(problem)
+        step = without_mapped_formats(problem, deadline)
         if step is not None:
             steps.append(step)
             problem, prepared = step.problem, None
@@ -78,6 +79,11 @@ def solve_exact(
     for step in reversed(steps):
         choices = step.original(choices)
     return replace(found, choices=choices)
+
+
+def _has_many_formats(problem: Problem) -> bool:
+    """Whether some value has more than two formats, for which there is a minimum cut."""
+    return any(len(value.reorder) > 2 for value in problem.values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,12 @@ from layout_ir.selection.solver.cost_functions import Scope, Table
 from layout_ir.selection.solver.elimination_order import Bucket, find_elimination_order
 from layout_ir.selection.solver.lower_bounds import INFINITE
 
-MOST_WORK = 1 << 20
-"""Entries of all tables that come of it, above which it is not done: ten milliseconds."""
+MOST_ENTRIES = 1 << 20
+"""Entries of the largest table, above which it is not done."""
+
+ENTRIES_PER_VARIABLE = 1 << 15
+"""Entries of all tables per variable, above which it is not done: in the time that these take, a third of a
+millisecond, branch and bound shifts the costs of a variable twenty times."""
 
 
 class Least(NamedTuple):
@@ -27,7 +31,7 @@ class Least(NamedTuple):
 
 
 def least_sum(tables: Sequence[tuple[Scope, Table]], sizes: Mapping[int, int]) -> Least | None:
-    """The least sum, INFINITE at most; None where tables of more than MOST_WORK entries come of it.
+    """The least sum, INFINITE at most; None where the tables that come of it are large.
 
     `sizes` has the number of states of every variable. Entries are INFINITE at most.
     """
@@ -41,8 +45,8 @@ def least_sum(tables: Sequence[tuple[Scope, Table]], sizes: Mapping[int, int]) -
         scopes.append(tuple(sorted(own)))
         squeezed.append(table.reshape([sizes[variables[k]] for k in own]).transpose(order))
     domains = [sizes[v] for v in variables]
-    order = find_elimination_order(domains, scopes, MOST_WORK)
-    if order.core_variables or order.work > MOST_WORK:
+    order = find_elimination_order(domains, scopes, MOST_ENTRIES)
+    if order.core_variables or order.work > ENTRIES_PER_VARIABLE * len(sizes):
         return None
     messages: dict[int, Table] = {}
     cost = sum(int(table) for scope, table in zip(scopes, squeezed, strict=True) if not scope)

@@ -7,8 +7,10 @@ from itertools import product
 import pytest
 
 from layout_ir.selection.solver import simulation
+from layout_ir.selection.solver.format_maps import without_mapped_formats
 from layout_ir.selection.solver.selection_problem import Choice, Matrix, OpNode, Problem, ValueNode
 from layout_ir.selection.solver.simulation import Simulation
+from layout_ir.selection.solver.solve import solve_exact
 
 
 def _uniform(formats: int) -> Matrix:
@@ -63,6 +65,13 @@ def test_negative_formats_that_cost_different_reorders_do_not_stand_for_each_oth
         assert all(near[phi[f]][phi[g]] <= near[f][g] for f, g in product(range(3), repeat=2)), value
 
 
-def test_negative_of_too_many_pairs_nothing_is_asked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(simulation, "MOST_PAIRS", 10)
+@pytest.mark.parametrize("limit", ["MOST_PAIRS", "MOST_CLASSES"])
+def test_negative_of_too_many_pairs_or_classes_nothing_is_asked(limit: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(simulation, limit, 2)
     assert not Simulation(_layers(2)).is_small
+
+
+def test_maps_that_are_not_looked_for_to_the_end_hold_all_the_same():
+    problem = _layers(3)
+    reduced = without_mapped_formats(problem, deadline=0.0)
+    assert reduced is None or solve_exact(reduced.problem).cost == solve_exact(problem).cost
