@@ -1,4 +1,4 @@
-"""What many public calls take, checked in one place: programs, shapes, paths, numbers of threads, limits of time."""
+"""What many public calls take, checked in one place: programs, integers, shapes, paths, numbers of threads, times."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ def checked_shapes(shapes: object) -> dict[str, tuple[int, ...]] | None:
                 f"shapes[{name!r}] = {shape!r} is no row of whole numbers, such as (1, 3, 224, 224)"
             ) from error
     return found
+
+
+def checked_integers(what: str, numbers: object) -> tuple[int, ...]:
+    """Whole numbers of any kind as integers of Python. Raises LayoutError where `numbers`, called `what`, are none."""
+    try:
+        return tuple(map(operator.index, cast("Any", numbers)))
+    except TypeError:
+        raise LayoutError(f"{what} {numbers!r} is no row of integers") from None
 
 
 def checked_path(path: object, name: str = "path") -> str:

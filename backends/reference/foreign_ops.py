@@ -162,7 +162,10 @@ def _cast(op: tensor.CastOp, operands: Sequence[Any]) -> Tensor:
 
 
 def _dim(op: tensor.DimOp, operands: Sequence[Any]) -> int:
-    return operands[0].shape[int(operands[1])]
+    shape, dim = operands[0].shape, int(operands[1])
+    if not 0 <= dim < len(shape):
+        raise LayoutError(f"there is no dim {dim} of {shape_text(shape)}")
+    return shape[dim]
 
 
 def _extract(op: tensor.ExtractOp, operands: Sequence[Any]) -> Any:

@@ -33,6 +33,7 @@ from layout_ir.algebra.factors import MEMORY, BoundFactor, Digit, Factor
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.inverse import positions_at
 from layout_ir.algebra.pads import PadPolicy
+from layout_ir.argument_checks import checked_integers
 from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError, public_methods
 
@@ -159,14 +160,15 @@ class Layout:
 
     def address(self, index: Sequence[int]) -> int:
         """Element offset of logical index `index`. Raises LayoutError outside the shape."""
+        index = checked_integers("index", index)
         if len(index) != self.rank:
             raise LayoutError(
-                f"rank mismatch between index {tuple(index)} and shape {self.shape}: {len(index)} != {self.rank}"
+                f"rank mismatch between index {index} and shape {self.shape}: {len(index)} != {self.rank}"
             )
         for dim, (x, extent) in enumerate(zip(index, self.shape, strict=True)):
             if not 0 <= x < extent:
                 raise LayoutError(
-                    f"index {tuple(index)} is outside shape {self.shape}: dim {dim} has {extent} elements"
+                    f"index {index} is outside shape {self.shape}: dim {dim} has {extent} elements"
                 )
         return self.position_address([x + low for x, low in zip(index, self.lo, strict=True)])
 
@@ -276,6 +278,7 @@ class Layout:
 
         Where several indices share the address (broadcast), the first in row-major order of the digits is given.
         """
+        (address,) = checked_integers("address", (address,))
         target = self._swizzled(address) if self.swizzle else address  # the XOR swizzle is its own inverse
         fallback: Pad | Hole = HOLE
         for position in positions_at(self, target - self.offset):
@@ -382,7 +385,7 @@ class Layout:
 
     def reshape(self, shape: Sequence[int], *, keep_pads: bool = False) -> Layout:
         """The layout of the same buffer seen as `shape`. Raises LayoutError where no layout says that."""
-        return reshape.reshape(self, shape, keep_pads=keep_pads)
+        return reshape.reshape(self, checked_integers("shape", shape), keep_pads=keep_pads)
 
     def merge_dims(self, dim: int, count: int) -> Layout:
         """Dims [dim, dim + count) as one. Raises LayoutError where no layout says that."""
@@ -390,17 +393,18 @@ class Layout:
 
     def split_dim(self, dim: int, extents: Sequence[int]) -> Layout:
         """`dim` as several dims of `extents`, in row-major order. Raises LayoutError where no layout says that."""
-        return reshape.split_dim(self, dim, extents)
+        return reshape.split_dim(self, dim, checked_integers("extents", extents))
 
     def slice(
         self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
     ) -> Layout:
         """The layout of `sizes` indices per dim from `starts` on, `steps` apart (None: 1), in the same buffer."""
-        return views.slice_(self, starts, sizes, steps)
+        starts, sizes = checked_integers("starts", starts), checked_integers("sizes", sizes)
+        return views.slice_(self, starts, sizes, None if steps is None else checked_integers("steps", steps))
 
     def broadcast(self, shape: Sequence[int]) -> Layout:
         """The layout of the tensor broadcast to `shape` (as numpy.broadcast_to)."""
-        return views.broadcast(self, shape)
+        return views.broadcast(self, checked_integers("shape", shape))
 
 
 def format_of(layout: Layout) -> Format:

@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -341,3 +342,33 @@ def test_what_lies_at_an_address_is_written_as_it_is_made():
     layout = Format.from_tag("nc").bind((2, 3))
     found = [layout.inverse(5), layout.inverse(6)]
     assert eval(repr(found), {"Index": Index, "HOLE": HOLE}) == found
+
+
+_ROW: Any = Format.from_tag("aB8b").bind((3, 16))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _ROW.address((0.0, 1)),
+        lambda: _ROW.address("ab"),
+        lambda: _ROW.address(None),
+        lambda: _ROW.inverse(1.0),
+        lambda: _ROW.inverse(math.nan),
+        lambda: _ROW.reshape((48.0,)),
+        lambda: _ROW.split_dim(1, [2.0, 8]),
+        lambda: _ROW.slice([0, 0], [2.0, 8]),
+        lambda: _ROW.broadcast((3.0, 16)),
+        lambda: _ROW.broadcast(16),
+    ],
+)
+def test_negative_what_is_no_integer_makes_no_layout(call: Any):
+    with pytest.raises(LayoutError, match="is no row of integers"):
+        call()
+
+
+def test_integers_may_be_those_of_numpy():
+    index = np.array([2, 9], np.int8)
+    assert type(_ROW.address(index)) is int
+    assert _ROW.inverse(np.uint16(_ROW.address(index))) == Index((2, 9))
+    assert _ROW.reshape(np.array([48])).shape == (48,)

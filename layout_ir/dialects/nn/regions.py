@@ -11,6 +11,10 @@ from layout_ir.errors import LayoutError
 CHANNELS_LAST_REGIONS = "layout_ir::RoiAlign"
 """The node that RoiAlign is on x (N, H, W, C), as `OpaqueOp.title` has it; its attributes are those of RoiAlign."""
 
+MOST_RATIO = 1 << 10
+"""Of the samples per side of a result that a node asks for: what a result costs goes with their square, whatever the
+sizes of tensors are. Networks ask for 4 at most."""
+
 MOST_POSITIONS = 1 << 31
 """Along a dim of a result at most: in a region that is larger they are further apart than elements are."""
 
@@ -33,7 +37,7 @@ class Regions:
     def of_node(attribute: Callable[..., Any], version: int) -> Regions:
         """Those of a node of opset `version`, whose attributes are `attribute(name)`, None for one that it has not.
 
-        Raises LayoutError for a mode that is not known.
+        Raises LayoutError for a mode that is not known, and for more samples than `MOST_RATIO`.
         """
 
         def given(name: str, default: Any) -> Any:
@@ -44,9 +48,12 @@ class Regions:
         transformation = str(given("coordinate_transformation_mode", "half_pixel")).lower()
         if mode not in ("avg", "max") or transformation not in ("half_pixel", "output_half_pixel"):
             raise LayoutError(f"a RoiAlign has no mode '{mode}' by '{transformation}'")
+        ratio = max(int(given("sampling_ratio", 0)), 0)
+        if ratio > MOST_RATIO:
+            raise LayoutError(f"a RoiAlign has sampling_ratio = {ratio}, supported are {MOST_RATIO} at most")
         return Regions(
             (int(given("output_height", 1)), int(given("output_width", 1))),
-            max(int(given("sampling_ratio", 0)), 0),
+            ratio,
             float(given("spatial_scale", 1.0)),
             version >= 16 and transformation == "half_pixel",
             mode == "max",

@@ -22,14 +22,23 @@ if TYPE_CHECKING:
 
 FLAGS = frozenset(
     """
-    allowzero detect_negative detect_positive exclusive fmod keepdims largest noop_with_empty_axes reverse saturate
-    select_last_index sorted transA transB upper
+    align_corners allowzero antialias ceil_mode center_point_box count_include_pad detect_negative detect_positive
+    exclude_outside exclusive fmod input_forget interleaved inverse is_causal is_case_sensitive keepdims largest
+    linear_before_reset new_axis noop_with_empty_axes onesided periodic reverse saturate select_last_index sorted
+    training_mode transA transB upper
     """.split()  # noqa: SIM905
 )
 """Attributes that are 0 or 1; implementations read other numbers differently."""
 
 FINITE = frozenset(("alpha", "beta", "bias", "gamma", "lambd"))
 """Attributes that are finite numbers; a fill value or a bound may be infinite."""
+
+
+def check_flags(node: Node) -> None:
+    """Raises OnnxImportError where a flag of a node of the ONNX standard is neither 0 nor 1."""
+    for attribute in () if node.domain else node.proto.attribute:
+        if attribute.name in FLAGS:
+            node.flag(attribute.name)
 
 
 def check_signature(node: Node) -> None:
@@ -72,10 +81,9 @@ def _check_attributes(node: Node, schema: onnx.defs.OpSchema) -> None:
 
             given = onnx.AttributeProto.AttributeType.Name(attribute.type)
             raise OnnxImportError(f"attribute {attribute.name} is of type {given}, expected {wanted}")
-        if attribute.name in FLAGS:
-            node.flag(attribute.name)
-        elif attribute.name in FINITE:
+        if attribute.name in FINITE:
             node.number(attribute.name, 0.0)
+    check_flags(node)
     for name, known in schema.attributes.items():
         if known.required and not node.has(name):
             raise OnnxImportError(f"attribute {name} is missing")

@@ -19,6 +19,7 @@ from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
 from layout_ir.frontends.onnx.inference import Types, output_types
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.signature import check_flags
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 from layout_ir.frontends.onnx.translation import Builder
@@ -36,6 +37,7 @@ def opaque(
     `captures` has the outer values that subgraphs use, `stated` the types that the model says of its values. Raises
     OnnxImportError where an output has no type of static shape, or the node is not valid.
     """
+    check_flags(node)
     opsets = _opsets_of(node)
     inputs = [None if value is None else builder.operand(value) for value in node.given]
     outer = {name: builder.operand(value) for name, value in captures.items()}

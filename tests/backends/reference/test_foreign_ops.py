@@ -93,6 +93,13 @@ def test_tensors_without_dims_are_moved_too(op: str):
             "tensor.insert: there is no element [1, -1] of 3x4",
         ),
         (
+            """%n = arith.constant 2 : index
+               %d = tensor.dim %x, %n : tensor<3x4xf32>
+               %r = tensor.splat %v : tensor<2xf32>""",
+            "tensor<2xf32>",
+            "tensor.dim: there is no dim 2 of 3x4",
+        ),
+        (
             """%r = tensor.pad %x low[-1, 0] high[0, 0] {
                ^bb0(%a: index, %b: index):
                  %z = arith.constant 0.0 : f32

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layout_ir.dialects.nn.regions import Regions
+from layout_ir.dialects.nn.regions import MOST_RATIO, Regions
 from layout_ir.errors import LayoutError
 
 
@@ -29,3 +29,9 @@ def test_before_opset_16_coordinates_are_not_moved():
 def test_negative_modes_that_are_not_known(attributes: dict[str, Any]):
     with pytest.raises(LayoutError, match="a RoiAlign has no mode"):
         Regions.of_node(attributes.get, 16)
+
+
+def test_negative_more_samples_than_a_call_has_time_for():
+    assert Regions.of_node({"sampling_ratio": MOST_RATIO}.get, 16).ratio == MOST_RATIO
+    with pytest.raises(LayoutError, match="sampling_ratio = 2147483647, supported are 1024 at most"):
+        Regions.of_node({"sampling_ratio": (1 << 31) - 1}.get, 16)

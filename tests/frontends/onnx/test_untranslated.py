@@ -222,3 +222,17 @@ def test_a_pool_has_no_last_window_that_starts_in_the_padding(extent: int, windo
     assert [shape_of(result) for result in op.results] == [(2, 4, windows)] * 2
     for ours, theirs in zip(li.run(module, [x]), expected(source, {"x": x}), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_negative_a_flag_that_is_neither_0_nor_1():
+    """ONNX Runtime takes 4 for false here, onnx's reference for true."""
+
+    def largest(flag: int) -> onnx.ModelProto:
+        top = helper.make_node("TopK", ["x", "k"], ["y", "places"], largest=flag)
+        return model([top], {"x": (2, 3, 4)}, constants={"k": ints(2)}, opset=17)
+
+    for flag in (0, 1):
+        (found,) = li.run(from_onnx(largest(flag)), [X])
+        np.testing.assert_array_equal(found, expected(largest(flag), {"x": X})[0])
+    with pytest.raises(OnnxImportError, match=r"TopK.*attribute largest = 4, expected 0 or 1"):
+        from_onnx(largest(4))

@@ -112,6 +112,32 @@ def test_weights_of_subgraphs_are_turned_too(tmp_path: Path):
     compare(model, result.model, feeds, result, 0)
 
 
+def test_data_of_functions_go_along(tmp_path: Path):
+    """Where the model that is written lies, a file of that name may hold something else."""
+    weights = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=(4,))
+    weights.data_location = onnx.TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value="weights")
+    body = [
+        oh.make_node("Constant", [], ["w"], value=weights),
+        oh.make_node("Unknown", ["a", "w"], ["b"], domain="nowhere"),
+    ]
+    imports = [oh.make_opsetid("", 17), oh.make_opsetid("nowhere", 1), oh.make_opsetid("here", 1)]
+    function = oh.make_function("here", "F", ["a"], ["b"], body, imports[:2])
+    values = [oh.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (4,)) for name in "xy"]
+    graph = oh.make_graph([oh.make_node("F", ["x"], ["y"], domain="here")], "g", values[:1], values[1:])
+    model = oh.make_model(graph, functions=[function], opset_imports=imports, ir_version=8)
+    source, target = tmp_path / "source", tmp_path / "target"
+    for folder, first in ((source, 0), (target, 9)):
+        folder.mkdir()
+        np.arange(first, first + 4, dtype=np.float32).tofile(folder / "weights")
+    (source / "net.onnx").write_bytes(model.SerializeToString())
+    li.optimize_onnx(source / "net.onnx").save(target / "net.onnx")
+    (written,) = onnx.ModelProto.FromString((target / "net.onnx").read_bytes()).functions
+    tensor = written.node[0].attribute[0].t
+    assert [entry.value for entry in tensor.external_data] == ["net.onnx.data", "0", "16"]
+    np.testing.assert_array_equal(np.fromfile(target / "net.onnx.data", np.float32)[:4], range(4))
+
+
 @pytest.mark.parametrize("break_it", ["missing", "truncated", "outside", "link"])
 def test_negative_data_that_cannot_be_read(tmp_path: Path, break_it: str, capsys: pytest.CaptureFixture[str]):
     path = _stored(_model(), tmp_path / "in")
