@@ -63,26 +63,37 @@ def fork_safe(lock: Lock) -> None:
 
 def fork_safe_when_there(find: Callable[[], Lock | None]) -> None:
     """The same for the lock that `find` gives, None before there is one, as before its module is imported. What makes
-    it takes no other lock of these."""
+    it holds `loading_late` until `find` gives it, and takes no other lock of these."""
     _locks.append(find)
 
 
 def _hold() -> None:
-    held: list[Lock] = []
-    try:
-        _take(loading, held)
-        for reference in list(reversed(_locks)):  # only now: who held `loading` may have added one
-            _take(reference(), held)
-    except BaseException:
-        _give_back(held)
-        raise
+    while True:
+        held: list[Lock] = []
+        try:
+            _take(loading, held)
+            references = list(reversed(_locks))  # only now: who held `loading` may have added one
+            locks = [_take(reference(), held) for reference in references]
+            came = any(
+                lock is None and reference() is not None
+                for reference, lock in zip(references, locks, strict=True)
+            )
+        except BaseException:
+            _give_back(held)
+            raise
+        if not came:
+            break
+        _give_back(
+            held
+        )  # one came about while this waited for `loading_late`, and is to be taken before that
     _forks.append(held)
 
 
-def _take(lock: Lock | None, held: list[Lock]) -> None:
+def _take(lock: Lock | None, held: list[Lock]) -> Lock | None:
     if lock is not None:  # else it is gone
         lock.__enter__()
         held.append(lock)
+    return lock
 
 
 def _release() -> None:

@@ -573,7 +573,7 @@ def _check_reach(arguments: Iterable[MemoryArgument]) -> None:
     """Raises LayoutError where a primitive was told that a tensor is larger than its memory: the library looks at no
     bounds, and would read and write what lies behind."""
     for each in arguments:
-        needed, there = each.descriptor.nbytes, each.buffer.size - each.offset
+        needed, there = each.descriptor.reach, each.buffer.size - each.offset
         if needed > there:
             raise LayoutError(
                 f"argument {each.number} of a primitive has {needed} bytes in a buffer of {there}"

@@ -11,11 +11,12 @@ from ctypes import POINTER, byref, c_int, c_int64, c_void_p
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
+from math import prod
 from weakref import WeakValueDictionary
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.onednn.library import Handle, Library, Refused, dims
-from layout_ir.elements.element_types import element_type
+from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc
@@ -49,6 +50,32 @@ class MemoryDescriptor:
     def nbytes(self) -> int:
         """Bytes that a buffer needs."""
         return self.library.api.dnnl_memory_desc_get_size(self.handle)
+
+    @property
+    def reach(self) -> int:
+        """Bytes from the first element up to behind the last one, pads included: what the library may touch.
+
+        `nbytes` counts whole strides, of the last row too, which a part of a larger tensor need not have behind it.
+        """
+        if self.made_from is None:
+            return self.nbytes  # laid out by the library, as a whole
+        try:
+            lies = self.blocking()
+        except Refused:
+            return self.nbytes
+        if not all(lies.padded_dims):
+            return 0
+        blocks = [1] * len(lies.dims)
+        for size, dim in zip(lies.inner_blks, lies.inner_idxs, strict=True):
+            blocks[dim] *= size
+        steps = zip(lies.padded_dims, blocks, lies.strides, strict=True)
+        last = (
+            lies.offset0
+            + prod(blocks)
+            - 1
+            + sum((extent // block - 1) * stride for extent, block, stride in steps)
+        )
+        return -(-(last + 1) * bits_of(self.made_from[1]) // 8)
 
     def blocking(self) -> BlockingDesc:
         """What the descriptor says, as numbers. Raises Refused for one that has no strides."""

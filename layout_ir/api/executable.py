@@ -224,11 +224,10 @@ class Executable:
                     return other(inputs)
             program = self._static
             return self._program(inputs)(inputs) if program is None else program(inputs)
-        except (LayoutError, OSError):
+        except (LayoutError, OSError, ImportError):
             raise
-        except (
-            Exception
-        ) as error:  # what is wrong with a call is looked for when it failed: most take microseconds
+        except Exception as error:
+            # What is wrong with a call is looked for once it failed: most take microseconds.
             check_inputs(inputs)
             raise UnforeseenError("the call of an executable", error) from error
 
