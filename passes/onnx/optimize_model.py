@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 Boundary = Literal["keep", "free"]
 
 SEARCH_SECONDS = 60.0
-"""After how many seconds the search for orders ends. Most models take less than one, a Llama of dynamic shapes one
-per layer; attention whose blocks are gathered by index (BigBird) was not searched to the end in minutes."""
+"""After how many seconds the search for orders ends. Most models take less than one, a Llama of dynamic shapes less
+than half a second per layer; attention whose blocks are gathered by index (BigBird) was not searched to the end in
+minutes."""
 
 
 def optimize_orders(
