@@ -83,9 +83,8 @@ def _hold() -> None:
             raise
         if not came:
             break
-        _give_back(
-            held
-        )  # one came about while this waited for `loading_late`, and is to be taken before that
+        # One came about while this waited for `loading_late`, before which it is to be taken.
+        _give_back(held)
     _forks.append(held)
 
 

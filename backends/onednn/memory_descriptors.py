@@ -69,13 +69,8 @@ class MemoryDescriptor:
         for size, dim in zip(lies.inner_blks, lies.inner_idxs, strict=True):
             blocks[dim] *= size
         steps = zip(lies.padded_dims, blocks, lies.strides, strict=True)
-        last = (
-            lies.offset0
-            + prod(blocks)
-            - 1
-            + sum((extent // block - 1) * stride for extent, block, stride in steps)
-        )
-        return -(-(last + 1) * bits_of(self.made_from[1]) // 8)
+        last_block = lies.offset0 + sum((extent // block - 1) * stride for extent, block, stride in steps)
+        return -(-(last_block + prod(blocks)) * bits_of(self.made_from[1]) // 8)
 
     def blocking(self) -> BlockingDesc:
         """What the descriptor says, as numbers. Raises Refused for one that has no strides."""

@@ -18,21 +18,12 @@ from typing import Any
 from layout_ir.backends.llvm.runtime import code_cache
 from layout_ir.forking import loading_late
 
-_imported: list[Any] = []
-"""The bindings, once they are imported."""
-
 
 @cache
 def bindings() -> Any:
     """The bindings of LLVM (`llvmlite.binding`)."""
     with loading_late:
-        _imported.append(import_module("llvmlite.binding"))
-    return _imported[0]
-
-
-def imported_bindings() -> Any | None:
-    """The bindings, None while nobody of ours has them: to import them takes their own lock."""
-    return _imported[0] if _imported else None
+        return import_module("llvmlite.binding")
 
 
 class _Bindings:

@@ -8,13 +8,14 @@ every kernel (MCJIT) took 0.9 ms and 0.7 MiB each, which the heap kept.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cache, lru_cache, partial
 from itertools import count
 from typing import Any
 
-from layout_ir.backends.llvm.machine.host_facts import bindings, host_facts, imported_bindings, llvm
+from layout_ir.backends.llvm.machine.host_facts import bindings, host_facts, llvm
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import code_cache
 from layout_ir.backends.llvm.runtime.object_linker import CAN_LINK, Image, Unsupported
@@ -24,8 +25,10 @@ Lock = AbstractContextManager[Any]
 
 
 def _lock_of_bindings() -> Lock | None:
-    found = imported_bindings()
-    return None if found is None else found.ffi.lib._lock
+    module = sys.modules.get("llvmlite.binding")
+    if module is None or getattr(module.__spec__, "_initializing", False):
+        return None  # to import them takes this lock, under `loading_late`
+    return module.ffi.lib._lock
 
 
 # The bindings keep global state (targets, code generators) that is not safe under concurrent use. So does LLVM: with

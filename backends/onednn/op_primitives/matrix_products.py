@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from layout_ir.algebra.layout import Layout
+from layout_ir.backends.llvm.machine.machine import LINE
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
@@ -143,7 +144,7 @@ def transposed_gemm(op: nn.GemmOp, values: Values) -> Candidates:
 _FEWEST_ROWS = 8
 """Rows of a product from which on the distance of the rows of its right operand tells."""
 
-_NEAR, _APART = 256, 16
+_NEAR, _APART = 256, LINE // 4
 """Where rows of a constant matrix are multiples of so many elements, how many are left out behind each.
 
 The library's `gemm` reads some columns of many rows at a time, as they lie, and rows that are that far apart fall into

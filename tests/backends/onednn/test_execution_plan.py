@@ -9,6 +9,7 @@ import pytest
 
 import layout_ir as li
 from layout_ir.backends.onednn.execution_plan import ExecutionPlan, KernelStep, Owner, ReferenceStep
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.dialects import nn
 from layout_ir.errors import LayoutError
 from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
@@ -154,3 +155,14 @@ def test_equal_constants_are_stored_once():
     compare(module, numbers((4, 32)))
     stored = [buffer.size for buffer in li.compile(module).plan.buffers if buffer.owner is Owner.CONSTANT]
     assert stored == [4 * 32 * 32] * 2
+
+
+def test_negative_a_primitive_that_may_reach_beyond_its_memory_is_refused(monkeypatch: pytest.MonkeyPatch):
+    program = Program((4, 8))
+    module = program.module(
+        program.add(nn.MatmulOp, program.argument(0), program.constant(numbers((8, 3), 1)))
+    )
+    li.compile(module)
+    monkeypatch.setattr(MemoryDescriptor, "reach", property(lambda _: 1 << 40))
+    with pytest.raises(LayoutError, match=rf"argument \d+ of a primitive has {1 << 40} bytes in a buffer of"):
+        li.compile(module)

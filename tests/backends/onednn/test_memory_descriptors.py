@@ -53,6 +53,21 @@ def test_strides_with_holes_are_kept_and_an_offset_is_left_out():
     assert (said.dims, said.strides, said.offset0) == ((2, 3, 4, 4), (120, 20, 4, 1), 0)
 
 
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("shape", [(2, 17, 5, 4), (16, 32, 1, 3), (1, 1, 1, 1)])
+@pytest.mark.parametrize(("dtype", "width"), [("f32", 4), ("i8", 1)])
+def test_the_reach_of_a_whole_tensor_is_its_memory(tag: str, shape: tuple[int, ...], dtype: str, width: int):
+    layout = Format.from_tag(tag).bind(shape)
+    assert descriptor_of(library(), layout, dtype).reach == layout.extent * width
+
+
+@pytest.mark.parametrize("starts", [(0, 0, 0, 0), (0, 2, 1, 0), (1, 3, 1, 1)])
+def test_the_reach_of_a_part_ends_with_its_last_element(starts: tuple[int, ...]):
+    part = Format.from_tag("nchw").bind((2, 6, 5, 4)).slice(starts, (1, 3, 4, 3))
+    descriptor = descriptor_of(library(), part, "f32")
+    assert descriptor.reach == 4 * (int(part.addresses().max()) - part.offset + 1) < descriptor.nbytes
+
+
 @pytest.mark.parametrize(
     ("extents", "strides", "expected"),
     [
