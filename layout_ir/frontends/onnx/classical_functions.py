@@ -13,6 +13,9 @@ from layout_ir.frontends.onnx.function_body import FLOAT, INT64, Body, NoFunctio
 
 _INT32, _BOOL, _DOUBLE = 6, 9, 11
 
+MOST_KEYS = 1 << 8
+"""Keys of a LabelEncoder up to which there is a function: each element is compared with each key."""
+
 
 def scaled(body: Body) -> Sequence[str]:
     """Scaler: (x - offset) * scale, one of each or one per feature."""
@@ -86,7 +89,8 @@ def labels_of_integers(body: Body) -> Sequence[str]:
     if not values:
         element, default = FLOAT, body.attribute("default_float", -0.0)
         values = _numbers(body, "values_floats", float)
-    if not keys or len(keys) != len(values) or len(set(keys)) < len(keys) or body.element(0) != INT64:
+    is_map = 0 < len(keys) == len(values) == len(set(keys)) <= MOST_KEYS
+    if not is_map or body.element(0) != INT64:
         raise NoFunctionError
     x = body.add("Unsqueeze", body.input(0), body.integers([-1]))
     is_key = body.cast(body.add("Equal", x, body.integers(keys)), INT64)

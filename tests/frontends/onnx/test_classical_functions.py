@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
+from layout_ir.frontends.onnx.classical_functions import MOST_KEYS
 from layout_ir.frontends.onnx.runtime_functions import function_nodes
 from tests.backends.onednn.small_programs import needs_library
 from tests.frontends.onnx.onnxruntime_oracle import session_results
@@ -45,3 +46,16 @@ def test_negative_other_uses_have_no_function(op_type: str, attributes: dict[str
     node = RuntimeNode(op_type, [floats(4, 3)], attributes=attributes, domain="ai.onnx.ml")
     (proto,) = node.model().graph.node
     assert function_nodes(proto, types_of(node).__getitem__) is None
+
+
+@pytest.mark.parametrize(("count", "has_function"), [(MOST_KEYS, True), (MOST_KEYS + 1, False)])
+def test_labels_of_many_keys_are_not_compared_with_each(count: int, has_function: bool):
+    labels = list(range(count))
+    node = RuntimeNode(
+        "LabelEncoder",
+        [np.arange(4, dtype=np.int64)],
+        attributes={"keys_int64s": labels, "values_int64s": labels[::-1]},
+        domain="ai.onnx.ml",
+    )
+    (proto,) = node.model().graph.node
+    assert (function_nodes(proto, types_of(node).__getitem__) is not None) == has_function
