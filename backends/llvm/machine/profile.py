@@ -72,8 +72,8 @@ class MachineProfile:
     multistride_tile_gain: float
     """The same for tiles that stream to 16 places what they read in order (on Zen 3 1.5)."""
     prefetched_jump_ns: float
-    """Nanoseconds more per line in memory that is read from one of 64 rows by turns, a block of each, and prefetched a
-    turn ahead, than from one of 16 (0; on Zen 3 5)."""
+    """Nanoseconds more per line in memory that is read from one of 64 rows by turns, and prefetched, than in a copy
+    past the caches (0; on Zen 3 5)."""
     prefetch_distance: int
     """Bytes by which prefetches run ahead in rows that are read as whole lines (256: 27 to 35 GB/s for 4096 x 4096)."""
     dispatch_bytes: int
