@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.backends.llvm.loops.compiled_loop import compile_loop
 from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy, cast_to, rounded_to
+from layout_ir.backends.llvm.loops.integer_convolution import IntegerConvolution
 from layout_ir.backends.llvm.loops.largest_elements import LargestElements
 from layout_ir.backends.llvm.loops.loop_nest import check
 from layout_ir.backends.llvm.loops.loop_program import LoopProgram
@@ -41,6 +42,7 @@ from layout_ir.backends.reference.semantics import layout_at_run_time, literal_a
 from layout_ir.backends.reference.tensor import is_row_major, same_box
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV, PackedIntegerConv
 from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
 from layout_ir.elements.numpy_types import Array, widen
 from layout_ir.elements.scalar_type import computed_dtype
@@ -356,9 +358,29 @@ def _regions(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
     return OpLoop(kernel, tuple(op.operands))
 
 
+# Integers -------------------------------------------------------------------------------------------------------------
+
+
+def _integer_conv(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
+    """The loop of a convolution of integers, `integer_products`."""
+    x, weights, *columns = (layout_at_run_time(value.type) for value in op.operands)
+    conv = PackedIntegerConv.of_node(op.node_attribute)
+    made = conv.requantization
+    types = [dtype_of(value.type) for value in (*op.operands, *op.results)]
+    wanted = ["i32"] if made is None else ["f32", "f32", made.dtype]
+    if types[0] != "i16" or types[1] not in ("i8", "i16") or types[2:] != wanted:
+        return None
+    if not all(map(is_row_major, (x, weights, *columns))) or weights.shape != conv.packed_shape(x.shape[-1]):
+        return None
+    if any(each.shape != (conv.columns,) for each in columns):
+        return None
+    return OpLoop(IntegerConvolution(conv, x.shape, types[1], threads=threads), tuple(op.operands))
+
+
 _NODES: dict[str, Callable[[nn.OpaqueOp, int], OpLoop | None]] = {
     "TopK": _top_k,
     CHANNELS_LAST_REGIONS: _regions,
+    PACKED_INTEGER_CONV: _integer_conv,
 }
 """Nodes that have code of their own, on so many threads."""
 

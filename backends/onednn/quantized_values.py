@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
+from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, dtype_of
 
 _BYTES = ("i8", "ui8")
@@ -58,6 +60,15 @@ def quantizing(op: Operation) -> tuple[float, float] | None:
     if _side(op, "scale", 0) != (1.0,) or _side(op, "zero_point", 0) != (0.0,):
         return None
     return _side(op, "scale", 1)[0], _side(op, "zero_point", 1)[0]
+
+
+def erase_unused(owner: object) -> None:
+    """Erases a reorder that nobody uses, and the constant that it alone reads."""
+    if isinstance(owner, ReorderOp) and not list(owner.result.uses):
+        source = owner.input.owner
+        Rewriter.erase_op(owner)
+        if isinstance(source, nn.ConstantOp) and not list(source.result.uses):
+            Rewriter.erase_op(source)
 
 
 def _side(op: ReorderOp, name: str, side: int) -> tuple[float, ...]:

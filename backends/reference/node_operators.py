@@ -20,6 +20,7 @@ from layout_ir.backends.reference.roi_align import pooled_regions
 from layout_ir.backends.reference.runtime_operators import runtime_operators
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
+from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV, PackedIntegerConv
 from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
 from layout_ir.dialects.nn.windows import resolved_pads, window_shape
 from layout_ir.elements.numpy_types import Array
@@ -273,15 +274,17 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
             version = node.run_params["opsets"].get("", 16)
             return (kernels.pooled_regions(x, regions, batches, Regions.of_node(attributes.get, version)),)
 
-    domain, _, operator = CHANNELS_LAST_REGIONS.partition("::")
-
     class RoiAlignOfChannelsLast(RoiAlign):
         """Of x (N, H, W, C): what the executor makes of a RoiAlign."""
 
-        op_domain = domain
-
         def _run(self, x: Array, regions: Array, batches: Array, **attributes: Any) -> tuple[Array]:
             return super()._run(np.moveaxis(x, -1, 1), regions, batches, **attributes)
+
+    class IntegerConvOfPackedWeights(OpRun):
+        """What the executor makes of convolutions and products of integers."""
+
+        def _run(self, x: Array, weights: Array, *columns: Array, **attributes: Any) -> tuple[Array]:
+            return (PackedIntegerConv.of_node(attributes.get)(x, weights, *columns),)
 
     class Scan(OpRun):
         """Along any axes, in both directions, also over nothing: those of the package (1.23) have one of each."""
@@ -476,7 +479,8 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
         OneHot,
         Optional,
         RoiAlign,
-        type(operator, (RoiAlignOfChannelsLast,), {}),
+        _titled(CHANNELS_LAST_REGIONS, RoiAlignOfChannelsLast),
+        _titled(PACKED_INTEGER_CONV, IntegerConvOfPackedWeights),
         Scan,
         ScatterElements,
         ScatterND,
@@ -488,3 +492,9 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
         *recurrent_operators,
         *runtime_operators(own_operators),
     ]
+
+
+def _titled(title: str, operator: type) -> type:
+    """The class of a node, `domain::operator`, which computes what `operator` does."""
+    domain, _, name = title.partition("::")
+    return type(name, (operator,), {"op_domain": domain})

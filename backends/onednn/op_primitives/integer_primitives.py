@@ -128,7 +128,7 @@ def _products(op: nn.ConvOp | nn.MatmulOp | nn.GemmOp, library: Library) -> Iter
     is_constant = isinstance(w.stored.owner, nn.ConstantOp)
     if not is_constant and (dtype_of(w.stored.type) != "i8" or any(w.zero_point)):
         return
-    if not _is_exact(library, x, w):
+    if not is_exact(library, x, w):
         return
     for build in builders_of(op):
         try:
@@ -138,7 +138,7 @@ def _products(op: nn.ConvOp | nn.MatmulOp | nn.GemmOp, library: Library) -> Iter
             continue
 
 
-def _is_exact(library: Library, x: Dequantized, w: Dequantized) -> bool:
+def is_exact(library: Library, x: Dequantized, w: Dequantized) -> bool:
     """Whether the library's sums of products of the integers of x and w, with their zero points, are those integers."""
     if library.sums_bytes_exactly:
         return True
@@ -279,7 +279,7 @@ def state_integer_options(module: ModuleOp, library: Library) -> None:
         x, w = dequantized(op.x), dequantized(op.w)
         if x is None or w is None or not isinstance(w.stored.owner, nn.ConstantOp):
             continue
-        if not _is_exact(library, x, w):
+        if not is_exact(library, x, w):
             continue
         last = activation(len(op.strides), "nSc").with_pad("undef")
         plain = [Format.row_major(names_for(len(shape_of(value)))) for value in op.operands[1:]]

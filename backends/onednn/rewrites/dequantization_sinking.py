@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, ModuleOp, T
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from layout_ir.backends.onednn.quantized_values import dequantized, quantizing
+from layout_ir.backends.onednn.quantized_values import dequantized, erase_unused, quantizing
 from layout_ir.backends.reference.semantics import literal_array
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
@@ -125,7 +125,7 @@ def _cancelled(op: Operation) -> None:
         unused = op.input.owner
         op.result.replace_all_uses_with(source.stored)
         Rewriter.erase_op(op)
-        _erase_unused(unused)
+        erase_unused(unused)
         return
     numbers = {"scale": (source.scale[0], wanted[0]), "zero_point": (source.zero_point[0], wanted[1])}
     properties = {name: ArrayAttr(FloatAttr(x, f64) for x in sides) for name, sides in numbers.items()}
@@ -147,12 +147,4 @@ def _replace(op: Operation, *made: Operation) -> None:
     op.results[0].replace_all_uses_with(made[-1].results[0])
     Rewriter.erase_op(op)
     for owner in dict.fromkeys(operands):
-        _erase_unused(owner)
-
-
-def _erase_unused(owner: object) -> None:
-    if isinstance(owner, ReorderOp) and not list(owner.result.uses):
-        source = owner.input.owner
-        Rewriter.erase_op(owner)
-        if isinstance(source, nn.ConstantOp) and not list(source.result.uses):
-            Rewriter.erase_op(source)
+        erase_unused(owner)

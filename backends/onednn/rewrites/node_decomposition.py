@@ -38,6 +38,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.rewrites.deformed_convolution import deformed_convolution
 from layout_ir.backends.onednn.rewrites.einsum_decomposition import product_of_terms
 from layout_ir.backends.onednn.rewrites.fourier_decomposition import frames_transformed, transformed
@@ -62,6 +63,7 @@ from layout_ir.backends.onednn.rewrites.norm_decomposition import (
     pooled_globally_by_norm,
 )
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
+from layout_ir.backends.onednn.rewrites.packed_integers import convolved, multiplied_rows, shifted
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.rewrites.region_decomposition import pooled_regions
 from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
@@ -232,14 +234,18 @@ def _qlinear_concat(node: OpaqueNode) -> SSAValue:
 
 
 def _conv_integer(node: OpaqueNode) -> SSAValue:
-    w = node.input(1)
+    w, group = node.input(1), node.attribute("group", 1)
     windows = node.windows(node.input(0), shape_of(w)[2:])
     numbers = _numbers_of_weights(node, 0)
+    if group == 1 and _is_packed(node):
+        return convolved(
+            node, _shifted(node), numbers, windows["strides"], windows["pads"], windows["dilations"]
+        )
     columns = np.abs(numbers).sum(axis=tuple(range(1, numbers.ndim)))
     if np.max(columns, initial=0) * 255 >= _EXACT:
         raise Unsupported
     x, weights = _real_operand(node), _real_weights(node, w, 0)
-    y = node.apply(nn.ConvOp, x, weights, group=node.attribute("group", 1), **windows)
+    y = node.apply(nn.ConvOp, x, weights, group=group, **windows)
     return node.converted(y, "i32", (None, None), (None, None))
 
 
@@ -249,6 +255,8 @@ def _matmul_integer(node: OpaqueNode) -> SSAValue:
     numbers = _numbers_of_weights(node, max(len(shape_of(w)) - 1, 0))
     if numbers.ndim < 2 or not shape_of(x):
         raise Unsupported
+    if numbers.ndim == 2 and _is_packed(node):
+        return multiplied_rows(node, _shifted(node), numbers)
     parts = _exact_parts(numbers)
     real, shape = _real_operand(node), shape_of(x)
     stored, outputs = node.constant_input(1), numbers.ndim - 1
@@ -333,6 +341,21 @@ def _real_weights(node: OpaqueNode, weights: SSAValue, outputs: int) -> SSAValue
     return node.converted(
         weights, "f32", (np.ones((), np.float32), None), (node.constant_input(3), None), outputs
     )
+
+
+def _is_packed(node: OpaqueNode) -> bool:
+    """Whether a product of integers runs by a kernel of ours: whether the library has none for it."""
+    zero_point = node.optional(2)
+    is_known = zero_point is None or elements_of(zero_point) is not None
+    return not (is_known and library().sums_bytes_exactly)
+
+
+def _shifted(node: OpaqueNode) -> SSAValue:
+    """The first operand of a product of integers less its zero point, as i16."""
+    zero_point = node.optional(2)
+    if zero_point is not None and prod(shape_of(zero_point)) != 1:
+        raise Unsupported
+    return shifted(node, node.input(0), zero_point)
 
 
 def _real_operand(node: OpaqueNode) -> SSAValue:

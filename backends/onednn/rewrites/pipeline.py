@@ -24,6 +24,7 @@ from layout_ir.backends.onednn.rewrites.node_decomposition import decompose_node
 from layout_ir.backends.onednn.rewrites.pad_folding import fold_pads
 from layout_ir.backends.onednn.rewrites.parallel_convolutions import merge_parallel_convolutions
 from layout_ir.backends.onednn.rewrites.prefix_sums import decompose_prefix_sums
+from layout_ir.backends.onednn.rewrites.quantized_products import replace_quantized_products
 from layout_ir.backends.onednn.rewrites.recognized_functions import recognize_functions
 from layout_ir.backends.onednn.rewrites.reorder_sinking import sink_reorders
 from layout_ir.backends.onednn.rewrites.resize_decomposition import decompose_resizes
@@ -54,6 +55,7 @@ def rewrite_before_selection(module: ModuleOp, function: FuncOp) -> None:
         split_column_addends(module)
         decompose_resizes(module)
         sink_dequantizations(module)
+        replace_quantized_products(module, library())
         compose_transpositions(module)
         state_integer_options(module, library())
 

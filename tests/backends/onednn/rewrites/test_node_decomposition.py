@@ -31,10 +31,12 @@ MICROSOFT = "com.microsoft"
 
 
 def opaque_nodes(made: Any) -> list[str]:
+    """The nodes of a model that stay such; not those that the executor makes of them."""
     module = from_onnx(made, keep_quantized=True)
     decompose_nodes(module)
     module.verify()
-    return [op.title for op in module.walk() if isinstance(op, nn.OpaqueOp)]
+    nodes = [op for op in module.walk() if isinstance(op, nn.OpaqueOp)]
+    return [op.title for op in nodes if op.domain.data != "layout_ir"]
 
 
 @pytest.mark.parametrize(
@@ -92,9 +94,9 @@ def test_products_of_more_integers_than_f32_counts_are_sums(depth: int, zero: st
 
 
 def test_negative_convolutions_that_could_leave_the_exact_integers_of_f32_stay_opaque():
-    inputs = {"x": integers((1, 1024, 2, 2), 0)}
+    inputs = {"x": integers((1, 2048, 2, 2), 0)}
     given = {"w": np.full((2, 1024, 1, 1), 127, np.int8)}
-    made = model([node("ConvInteger", ("x", "w"), "y")], inputs, given, "y")
+    made = model([node("ConvInteger", ("x", "w"), "y", group=2)], inputs, given, "y")
     assert opaque_nodes(made) == ["ConvInteger"]
 
 

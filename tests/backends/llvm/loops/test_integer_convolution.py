@@ -1,0 +1,105 @@
+"""Convolutions of integers by machine code, beside their definition, which is tested beside plain sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layout_ir.backends.llvm.loops.compiled_loop import LOOP_SIGNATURE
+from layout_ir.backends.llvm.loops.integer_convolution import IntegerConvolution, panel_columns
+from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.dialects.nn.integer_products import PackedIntegerConv, Requantization
+from layout_ir.errors import LayoutError
+
+Array = np.ndarray[Any, Any]
+
+CANARY = 77
+
+
+def found(conv: PackedIntegerConv, x: Array, weights: Array, *columns: Array, parts: int = 1) -> Array:
+    """The result, computed in parts as threads do; nothing around it is written."""
+    packed = conv.packed(weights)
+    kernel = IntegerConvolution(conv, x.shape, "i8" if packed.itemsize == 1 else "i16")
+    shape = conv.result_shape(x.shape)
+    dtype = np.dtype(np.int32 if conv.requantization is None else np.uint8)
+    memory = np.full(int(np.prod(shape)) + 128, CANARY, dtype)
+    inside = memory[64:-64]
+    arguments = kernel.arguments()
+    tensors = (x, packed, *columns, inside)
+    arguments[: len(tensors)] = [array.ctypes.data for array in tensors]
+    for part in range(parts):
+        LOOP_SIGNATURE(kernel.address)(int(arguments.ctypes.data), 0, part, parts)
+    assert (memory[:64] == CANARY).all() and (memory[-64:] == CANARY).all()
+    result = inside.reshape(shape)
+    return result.view(np.int8) if conv.requantization and conv.requantization.dtype == "i8" else result
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[PackedIntegerConv, tuple[int, ...]]:
+    """A convolution, and the shape of a source that it has results for."""
+    small = st.integers(1, 3)
+    rank = draw(st.integers(0, 3))
+    kernel, strides, dilations = (tuple(draw(small) for _ in range(rank)) for _ in range(3))
+    spatial = [d * (k - 1) + draw(st.integers(1, 9)) for k, d in zip(kernel, dilations, strict=True)]
+    shape = (draw(st.integers(1, 9)), *spatial, draw(st.integers(1, 40)))
+    columns = draw(st.integers(1, 50))
+    return PackedIntegerConv(kernel, strides, dilations, columns, panel_columns(host())), shape
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    made=convolutions(),
+    wide=st.booleans(),
+    parts=st.integers(1, 3),
+    quantized=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_any_convolution_is_its_definition(
+    made: tuple[PackedIntegerConv, tuple[int, ...]], wide: bool, parts: int, quantized: bool, seed: int
+):
+    conv, shape = made
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-255, 256, shape).astype(np.int16)
+    limit = 255 if wide else 127
+    weights = rng.integers(-limit, limit + 1, (conv.columns, *conv.kernel, shape[-1]))
+    columns: list[Array] = []
+    if quantized:
+        low, high = (float(x) for x in np.sort(rng.uniform(-2, 2, 2)).astype(np.float32))
+        if seed % 3 == 0:
+            low, high = -np.inf, np.inf
+        dtype, zero_point = ("i8", -3) if seed % 2 else ("ui8", 120)
+        conv = replace(conv, requantization=Requantization(low, high, 40.0, zero_point, dtype))
+        columns = [rng.uniform(1e-6, 1e-4, conv.columns).astype(np.float32) for _ in range(2)]
+    expected = conv(x, conv.packed(weights), *columns)
+    np.testing.assert_array_equal(found(conv, x, weights, *columns, parts=parts), expected)
+
+
+@pytest.mark.parametrize("rows", [*range(1, 16), 128])
+def test_the_largest_numbers_do_not_saturate(rows: int):
+    conv = PackedIntegerConv((), (), (), 19, panel_columns(host()))
+    x, weights = np.full((rows, 700), 255, np.int16), np.full((19, 700), 127)
+    assert (found(conv, x, weights) == 700 * 255 * 127).all()
+    assert (found(conv, -x, weights) == -700 * 255 * 127).all()
+
+
+def test_sums_wrap_around_as_integers_of_32_bits_do():
+    conv = PackedIntegerConv((), (), (), 3, panel_columns(host()))
+    x, weights = np.full((2, 40000), 255, np.int16), np.full((3, 40000), 255)
+    assert (found(conv, x, weights) == np.int64(40000 * 255 * 255).astype(np.int32)).all()
+
+
+def test_negative_without_a_result_there_is_no_code():
+    conv = PackedIntegerConv((3,), (1,), (1,), 4, panel_columns(host()))
+    with pytest.raises(LayoutError, match="no code"):
+        IntegerConvolution(conv, (0, 5, 2), "i8")
+
+
+def test_negative_panels_of_another_machine_have_no_code():
+    conv = PackedIntegerConv((), (), (), 4, panel_columns(host()) + 1)
+    with pytest.raises(LayoutError, match="panels"):
+        IntegerConvolution(conv, (2, 5), "i8")
