@@ -32,7 +32,10 @@ _GATHERING = {
 }  # fmt: skip
 """Operators that index operand 0 with operand 1, along the dim `axis` or, without one, along several dims."""
 
-_EMBEDDINGS = {"com.microsoft.EmbedLayerNormalization": ((0, 2), (1, 4), (8, 3))}
+_EMBEDDINGS = {
+    "com.microsoft.EmbedLayerNormalization": ((0, 2), (1, 4), (8, 3)),
+    "com.microsoft.QEmbedLayerNormalization": ((0, 2), (1, 4)),
+}
 """Operators with several operands of indices, each into rows of a table."""
 
 _SAME_INTEGERS = {

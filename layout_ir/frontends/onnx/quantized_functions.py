@@ -57,6 +57,31 @@ def dynamic_lstm(body: Body) -> Sequence[str]:
     return body.add_several("LSTM", 3, body.input(0), weights(1, 8), weights(2, 10), *others, **stated)
 
 
+def quantized_embedding(body: Body) -> Sequence[str]:
+    """QEmbedLayerNormalization: rows of quantized tables, added up and normalized, and the unmasked words of each row.
+
+    Inputs 2 to 6 are tables and parameters, 8 to 12 their scales and 13 to 17 their zero points, in that order.
+    """
+
+    def real(value: str, number: int) -> str:
+        scale, zero_point = (body.reshaped(body.input(number + k)) for k in (6, 11))
+        return body.add("DequantizeLinear", value, scale, zero_point)
+
+    def rows(number: int, indices: str) -> str:
+        return real(body.add("Gather", body.input(number), indices), number)
+
+    words = body.input(0)
+    places = body.indices(body.size(words, 1))
+    total = body.add("Add", rows(2, words), rows(3, places))
+    if body.has(1) and body.has(4):
+        total = body.add("Add", total, rows(4, body.input(1)))
+    parameters = (real(body.input(number), number) for number in (5, 6))
+    epsilon = float(body.attribute("epsilon", 1e-12))
+    normal = body.add("LayerNormalization", total, *parameters, axis=-1, epsilon=epsilon)
+    mask = body.input(7) if body.has(7) else body.add("Sub", words, words)
+    return [normal, body.add("ReduceSum", mask, body.integers([1]), keepdims=0)]
+
+
 def quantized_choice(body: Body) -> Sequence[str]:
     """QLinearWhere."""
     return _quantized(body, body.add("Where", body.input(0), _real(body, 1), _real(body, 4)), 7)

@@ -200,6 +200,21 @@ def _classical(op_type: str, *inputs: Any, results: int = 1, **attributes: Any) 
     return RuntimeNode(op_type, inputs, (), results, attributes, "ai.onnx.ml")
 
 
+def _quantized_embedding(given: NDArray[Any] | None) -> RuntimeNode:
+    """Of words, and of segments and a mask, which are `given`, or of words alone."""
+    words = _random.integers(0, 7, (BATCH, STEPS)).astype(np.int32)
+    tables = [levels(7, WIDTH), levels(STEPS + 2, WIDTH), None if given is None else levels(2, WIDTH)]
+    parameters = [levels(WIDTH), levels(WIDTH)]
+    per_table = [
+        [number, number, None if given is None else number, number, number] for number in (0.02, 120)
+    ]
+    scales = [None if number is None else _scale(number) for number in per_table[0]]
+    zero_points = [None if number is None else np.uint8(number) for number in per_table[1]]
+    inputs = [words, given, *tables, *parameters, given, *scales, *zero_points]
+    constants = tuple(k for k, value in enumerate(inputs) if k >= 2 and k != 7 and value is not None)
+    return RuntimeNode("QEmbedLayerNormalization", inputs, constants, 2, {"epsilon": 1e-5})
+
+
 def _with_zeros(*shape: int) -> NDArray[Any]:
     found = floats(*shape)
     found[1] = 0
@@ -347,5 +362,7 @@ NODES = {
     "labels that are floats": _classical(
         "LabelEncoder", np.array([3, 1, 2, 9]), keys_int64s=[1, 2, 3], values_floats=[0.5, 1.5, 2.5]
     ),
+    "quantized embedding": _quantized_embedding(_random.integers(0, 2, (BATCH, STEPS)).astype(np.int32)),
+    "quantized embedding, no segments": _quantized_embedding(None),
 }  # fmt: skip
 """By what is special of them."""
