@@ -71,7 +71,9 @@ def quantized_embedding(body: Body) -> Sequence[str]:
         return real(body.add("Gather", body.input(number), indices), number)
 
     words = body.input(0)
-    places = body.indices(body.size(words, 1))
+    # In the shape of the words, so that it is known where theirs is.
+    ones = body.add("Expand", body.integers([[1]]), body.add("Shape", words))
+    places = body.add("CumSum", ones, body.integers(1), exclusive=1)
     total = body.add("Add", rows(2, words), rows(3, places))
     if body.has(1) and body.has(4):
         total = body.add("Add", total, rows(4, body.input(1)))
