@@ -36,6 +36,9 @@ _VECTORS = 2
 _SHARED = 1 << 20
 """Products from which on threads share a call: some ten microseconds."""
 
+_ITEMS, _LEAST_ROWS = 4, 64
+"""Items that a thread has at least, where rows are many enough, and rows of a block."""
+
 _INSTRUCTIONS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 """By lanes of 32 bits, the instruction of x86 that multiplies pairs of 16 bits and adds both products."""
 
@@ -59,10 +62,10 @@ class IntegerConvolution:
         machine = host()
         if conv.panel != panel_columns(machine) or not prod((*source, *conv.result_shape(source))):
             raise LayoutError(f"no code for windows of {source} in panels of {conv.panel}")
-        self.code = _code(_Emitter(conv, source, 1 if weight == "i8" else 2, machine))
-        self.address = self.code.address("loops")
         products = prod(conv.result_shape(source)) * prod(conv.kernel) * source[-1]
         self.threads = thread_pool.available(threads) if products >= _SHARED else 1
+        self.code = _code(_Emitter(conv, source, 1 if weight == "i8" else 2, machine, self.threads))
+        self.address = self.code.address("loops")
         self._tensors = 3 if conv.requantization is None else 5
 
     def arguments(self) -> NDArray[np.uint64]:
@@ -75,6 +78,14 @@ class IntegerConvolution:
 def _code(emitter: _Emitter) -> Code:
     text = emitter.text()
     return Code(text, emitter.machine, ("loops",), key=text)
+
+
+def _divided(b: Builder, number: Value, by: int) -> tuple[Value, Value]:
+    """Quotient and rest."""
+    if by == 1:
+        return number, 0
+    quotient = b.div(number, by)
+    return quotient, b.sub(number, b.mul(quotient, by))
 
 
 def _lanes(machine: Machine) -> int:
@@ -97,6 +108,7 @@ class _Emitter:
     width: int
     """Bytes of a weight."""
     machine: Machine
+    threads: int
 
     def text(self) -> str:
         """The function `loops`."""
@@ -110,10 +122,12 @@ class _Emitter:
             if not panels:
                 continue
             # Panels outside: their weights stay in the caches while all rows go by.
-            low, high = partition(b, parallel=True)(panels * above)
+            blocks = self._blocks(panels * above, rows.count)
+            low, high = partition(b, parallel=True)(panels * above * blocks)
             with b.loop(low, high) as item:
-                panel = b.add(b.div(item, above), first)
-                number = b.sub(item, b.mul(b.div(item, above), above))
+                place, block = _divided(b, item, blocks)
+                panel, number = _divided(b, place, above)
+                panel = b.add(panel, first)
                 src, dst = self._starts(b, outer, number)
                 self._rows(
                     b,
@@ -121,6 +135,7 @@ class _Emitter:
                     b.at(weights, b.mul(panel, self._panel_bytes)),
                     b.at(result, b.mul(b.add(dst, b.mul(panel, self.conv.panel)), self._result_width)),
                     rows,
+                    (block, blocks),
                     columns,
                     [b.at(pointer, b.mul(panel, 4 * self.conv.panel)) for pointer in columns_of],
                 )
@@ -154,10 +169,8 @@ class _Emitter:
         src: Value = 0
         dst: Value = 0
         for dim in reversed(outer):
-            rest = b.div(number, dim.count)
-            place = b.sub(number, b.mul(rest, dim.count))
+            number, place = _divided(b, number, dim.count)
             src, dst = b.add(src, b.mul(place, dim.src)), b.add(dst, b.mul(place, dim.dst))
-            number = rest
         return src, dst
 
     @property
@@ -179,13 +192,19 @@ class _Emitter:
     def _result_width(self) -> int:
         return 4 if self.conv.requantization is None else 1
 
-    def _rows(
-        self, b: Builder, source: str, weights: str, result: str, rows: _Dim, columns: int, numbers: list[str]
-    ) -> None:  # fmt: skip
-        """All rows of one panel of columns, in tiles of about as many rows each as there are registers for.
+    def _blocks(self, items: int, rows: int) -> int:
+        """In how many blocks rows are cut, so that threads have several of so many items each, where they can."""
+        return 1 if self.threads == 1 else min(-(-_ITEMS * self.threads // items), -(-rows // _LEAST_ROWS))
 
-        `numbers` are where the scales and addends of the panel begin.
+    def _rows(
+        self, b: Builder, source: str, weights: str, result: str, rows: _Dim, part: tuple[Value, int], columns: int,
+        numbers: list[str],
+    ) -> None:  # fmt: skip
+        """The rows of one panel of columns, in tiles of about as many rows each as there are registers for.
+
+        `part` is a block of the rows, and of how many; `numbers` are where the scales and addends of the panel begin.
         """
+        block, blocks = part
         registers = 32 if self.machine.vector > 32 else 16
         tiles = -(-rows.count // ((registers - _VECTORS - 2) // _VECTORS))
         size, larger = divmod(rows.count, tiles)
@@ -193,7 +212,8 @@ class _Emitter:
         for height, count in ((size + 1, larger), (size, tiles - larger)):
             if not count:
                 continue
-            with b.loop(0, count) as tile:
+            low, high = (b.div(b.mul(b.add(block, end), count), blocks) for end in (0, 1))
+            with b.loop(low, high) as tile:
                 row = b.add(b.mul(tile, height), first)
                 self._tile(
                     b,

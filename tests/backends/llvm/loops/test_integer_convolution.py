@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from layout_ir.backends.llvm.loops.compiled_loop import LOOP_SIGNATURE
 from layout_ir.backends.llvm.loops.integer_convolution import IntegerConvolution, panel_columns
 from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.dialects.nn.integer_products import PackedIntegerConv, Requantization
 from layout_ir.errors import LayoutError
 
@@ -21,10 +22,12 @@ Array = np.ndarray[Any, Any]
 CANARY = 77
 
 
-def found(conv: PackedIntegerConv, x: Array, weights: Array, *columns: Array, parts: int = 1) -> Array:
+def found(
+    conv: PackedIntegerConv, x: Array, weights: Array, *columns: Array, parts: int = 1, threads: int = 1
+) -> Array:
     """The result, computed in parts as threads do; nothing around it is written."""
     packed = conv.packed(weights)
-    kernel = IntegerConvolution(conv, x.shape, "i8" if packed.itemsize == 1 else "i16")
+    kernel = IntegerConvolution(conv, x.shape, "i8" if packed.itemsize == 1 else "i16", threads=threads)
     shape = conv.result_shape(x.shape)
     dtype = np.dtype(np.int32 if conv.requantization is None else np.uint8)
     memory = np.full(int(np.prod(shape)) + 128, CANARY, dtype)
@@ -85,6 +88,26 @@ def test_the_largest_numbers_do_not_saturate(rows: int):
     x, weights = np.full((rows, 700), 255, np.int16), np.full((19, 700), 127)
     assert (found(conv, x, weights) == 700 * 255 * 127).all()
     assert (found(conv, -x, weights) == -700 * 255 * 127).all()
+
+
+@pytest.mark.parametrize("columns", [3, 16, 40])
+@pytest.mark.parametrize("rows", [63, 200, 1000])
+def test_many_rows_of_few_columns_are_shared_by_threads(
+    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+):
+    def available(threads: int) -> int:
+        return threads
+
+    monkeypatch.setattr(thread_pool, "available", available)
+    rng = np.random.default_rng(0)
+    x = rng.integers(-255, 256, (rows, 600)).astype(np.int16)
+    weights = rng.integers(-127, 128, (columns, 600))
+    conv = PackedIntegerConv((), (), (), columns, panel_columns(host()))
+    kernel = IntegerConvolution(conv, x.shape, "i8", threads=8)
+    assert kernel.threads == 8 or rows * columns * 600 < 1 << 20
+    expected = x.astype(np.int64) @ weights.T
+    for parts in (1, 3, 8):
+        np.testing.assert_array_equal(found(conv, x, weights, parts=parts, threads=8), expected)
 
 
 def test_sums_wrap_around_as_integers_of_32_bits_do():
