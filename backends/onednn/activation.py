@@ -6,7 +6,6 @@ from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import addressof, c_uint64, c_void_p, cast
 from functools import partial
-from itertools import zip_longest
 from time import perf_counter_ns
 from typing import Any
 
@@ -36,6 +35,7 @@ from layout_ir.backends.onednn.plan_steps import (
     Step,
     StepTime,
 )
+from layout_ir.backends.onednn.result_memory import LARGE, new_results
 from layout_ir.backends.onednn.step_driver import (
     NOTED,
     PLAIN,
@@ -135,6 +135,7 @@ class Activation:
         )
         """Whether a call is its records, and copies of results that lie elsewhere."""
         self._made = [(place.layout.shape, storage(place.dtype)) for place in plan.results]
+        self._are_large = any(place.nbytes >= LARGE for place in plan.results)
         lent = [*plan.inputs, *(plan.results[k] for k in self._own)]
         self._places = [self.lent_number[place.buffer] for place in lent]
 
@@ -295,10 +296,7 @@ class Activation:
 
     def run_records(self, arrays: Sequence[Array], into: Sequence[Array | None] = ()) -> list[Array]:
         """The results of a call that is its records (`is_records`)."""
-        results = [
-            np.empty(shape, kind) if target is None else target
-            for (shape, kind), target in zip_longest(self._made, into)
-        ]
+        results = self._targets(range(len(self._made)), into)
         given = [*arrays, *(results[number] for number in self._own)]
         lent = self._lent_row
         for number, array in zip(self._places, given, strict=True):
@@ -403,19 +401,15 @@ class Activation:
     def _bind(self, inputs: Sequence[Array], into: Sequence[Array | None] = ()) -> dict[int, Array]:
         """Says where this call's inputs and results are, and on how many threads it runs; the arrays of the results,
         by number."""
-        plan, results = self.plan, dict[int, Array]()
+        plan = self.plan
+        results = dict(zip(self._own, self._targets(self._own, into), strict=True))
         lent: list[Any] = [None] * len(self.lent)
         for place, array in zip(plan.inputs, inputs, strict=True):
             lent[self.lent_number[place.buffer]] = array
-        for number, place in enumerate(plan.results):
-            if place.buffer.owner is Owner.RESULT and place.buffer.number == number:
-                given = into[number] if number < len(into) else None
-                array = results[number] = (
-                    np.empty(place.layout.shape, storage(place.dtype)) if given is None else given
-                )
-                if self.checked:
-                    array.reshape(-1).view(np.uint8)[...] = _POISON
-                lent[self.lent_number[place.buffer]] = array
+        for number, array in results.items():
+            if self.checked:
+                array.reshape(-1).view(np.uint8)[...] = _POISON
+            lent[self.lent_number[plan.results[number].buffer]] = array
         self._lent_arrays = lent
         if finds_elements():
             self._lent_row[:] = list(map(id, lent))
@@ -425,6 +419,16 @@ class Activation:
             self._driver.lend(*self._bound)
         self._walk(0, self._steps_at)
         return results
+
+    def _targets(self, numbers: Sequence[int], into: Sequence[Array | None]) -> list[Array]:
+        """The arrays of results of these numbers: those in `into`, and else new ones."""
+        given = {k: into[k] for k in numbers if k < len(into)} if into else {}
+        kinds = [self._made[k] for k in numbers if given.get(k) is None]
+        new = new_results(kinds) if self._are_large else [np.empty(*kind) for kind in kinds]
+        if not given:
+            return new
+        fresh = iter(new)
+        return [next(fresh) if (array := given.get(k)) is None else array for k in numbers]
 
     def _bytes_of(self, buffer: Buffer) -> Array:
         if buffer.owner is Owner.ARENA:

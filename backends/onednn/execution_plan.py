@@ -474,10 +474,18 @@ class _Planner:
 
     def _pack(self, constant: Array, wanted: MemoryDescriptor) -> Buffer:
         """A buffer with a constant as `wanted` has it."""
-        plain = descriptors.row_major(self.library, constant.shape, descriptors.dtype_of_array(constant))
+        dtype = descriptors.dtype_of_array(constant)
+        plain = descriptors.row_major(self.library, constant.shape, dtype)
         if self.library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
             return self._constant(_stored(constant))
-        source = np.ascontiguousarray(constant)
+        source = constant
+        if (
+            constant.T.flags.c_contiguous
+        ):  # a matrix that is packed as its transpose: not copied for that first
+            strides = [stride // constant.itemsize for stride in constant.strides]
+            plain = descriptors.strided(self.library, constant.shape, strides, dtype)
+        else:
+            source = np.ascontiguousarray(constant)
         packed = aligned(wanted.nbytes)
         packed[...] = 0
         ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)

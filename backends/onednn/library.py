@@ -57,6 +57,7 @@ _PRIMITIVE_ARGUMENTS: dict[str, list[Any]] = {
     "layer_normalization_forward": [c_int, c_void_p, c_void_p, c_void_p, c_float, c_uint],
     "batch_normalization_forward": [c_int, c_void_p, c_void_p, c_float, c_uint],
     "matmul": [c_void_p] * 4,
+    "inner_product_forward": [c_int, *[c_void_p] * 4],
     "reduction": [c_int, c_void_p, c_void_p, c_float, c_float],
     "resampling_forward": [c_int, c_int, c_void_p, c_void_p, c_void_p],
     "concat": [c_void_p, c_int, c_int, c_void_p],

@@ -72,10 +72,13 @@ def _is_slow_post_op(op: nn.ElementwiseOp) -> bool:
     return is_by_tanh and vector_extension() == "avx2"
 
 
-_BIAS = {"convolution_forward": 4, "deconvolution_forward": 4, "matmul": 2}
+_BIAS = {"convolution_forward": 4, "deconvolution_forward": 4, "matmul": 2, "inner_product_forward": 3}
 """Where the request for a primitive has its bias."""
 
-_TAKES_SUM = frozenset({"convolution_forward", "deconvolution_forward", "matmul", "binary", "reduction"})
+_PRODUCTS = frozenset({"matmul", "inner_product_forward"})
+"""Of matrices."""
+
+_TAKES_SUM = _PRODUCTS | {"convolution_forward", "deconvolution_forward", "binary", "reduction"}
 """Primitives that add what the result held before. A pool or resampling by loops of C++ accepts the post-op and leaves
 it out (3.2)."""
 
@@ -92,7 +95,7 @@ def _takes_broadcast(name: str, extents: Sequence[int]) -> bool:
     (a binary primitive per channel on one pixel, a softmax per channel on NCHW, pools and resamplings along space), and
     products in batches that do not lie in row-major order crash.
     """
-    if name == "matmul":
+    if name in _PRODUCTS:
         return len(extents) == 2 and extents[0] == 1
     return name in ("convolution_forward", "deconvolution_forward")
 
@@ -494,8 +497,8 @@ def _add_row(group: Group, op: nn.ElementwiseOp, value: SSAValue, values: Values
     extents = _seen(shape, values.layout(value).shape, primitive.extents)
     if constant is None or extents is None or not _takes_broadcast(primitive.request.name, extents):
         return False
-    row = np.broadcast_to(constant, shape).reshape(-1)
-    return _set_bias(group, np.broadcast_to(row, (1, primitive.extents[-1])), values)
+    row = np.broadcast_to(np.broadcast_to(constant, shape).reshape(-1), primitive.extents[-1:])
+    return _set_bias(group, row[None] if primitive.request.name == "matmul" else row, values)
 
 
 def _set_bias(group: Group, constant: Array, values: Values) -> bool:

@@ -3,6 +3,7 @@ transposes in turn, addends a bias or a post-op."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -15,6 +16,7 @@ from layout_ir.backends.llvm.machine.machine import LINE
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.op_primitives.few_row_products import inner_product
 from layout_ir.backends.onednn.op_primitives.primitive_operands import (
     FLOATS,
     Candidates,
@@ -65,7 +67,7 @@ def _product(
     y = values.descriptor(op.result, result, writes=True)
     operands: dict[int, Operand] = {Argument.SRC: a, Argument.WEIGHTS: b}
     request = Request("matmul", (a_wanted, b_wanted, None, y))
-    return _with_rows_apart(OpPrimitive(request, operands, y, result), values)
+    return _laid_out(OpPrimitive(request, operands, y, result), op.b, values)
 
 
 def _transposed_product(
@@ -78,7 +80,7 @@ def _transposed_product(
     operands: dict[int, Operand] = {Argument.SRC: b, Argument.WEIGHTS: a}
     # Without extents no constant is broadcast to it as a post-op: its dims are other ones.
     request = Request("matmul", (b_wanted, a_wanted, None, y))
-    return _with_rows_apart(OpPrimitive(request, operands, y, ()), values)
+    return _laid_out(OpPrimitive(request, operands, y, ()), op.a, values)
 
 
 def _transposed_operand(
@@ -120,7 +122,7 @@ def gemm(op: nn.GemmOp, values: Values) -> Candidates:
     y = values.descriptor(op.result, writes=True)
     bias, post_ops = _addend(op, values, alpha, operands, y)
     request = Request("matmul", (x, wanted, bias, y))
-    yield _with_rows_apart(OpPrimitive(request, operands, y, (m, n), post_ops), values)
+    yield _laid_out(OpPrimitive(request, operands, y, (m, n), post_ops), op.b, values)
 
 
 def transposed_gemm(op: nn.GemmOp, values: Values) -> Candidates:
@@ -138,7 +140,22 @@ def transposed_gemm(op: nn.GemmOp, values: Values) -> Candidates:
         operands[Argument.SRC_OF_POST_OP + POST_OP_STEP * len(first)] = operand
         post_ops = (*first, BinaryPostOp(Algorithm.ADD, other), *_linear(op.beta))
     request = Request("matmul", (b_wanted, a_wanted, None, y))
-    yield _with_rows_apart(OpPrimitive(request, operands, y, (), post_ops), values)
+    yield _laid_out(OpPrimitive(request, operands, y, (), post_ops), op.a, values)
+
+
+def _laid_out(primitive: OpPrimitive, right: SSAValue, values: Values) -> OpPrimitive:
+    """The product with a constant right operand, the value `right` of the program, as it is read fastest: packed where
+    there are few rows, and else with its rows apart. All products by one constant read it from one place."""
+    rows = {primitive.request.arguments[0].blocking().dims[-2], *_rows_of_products(right, values)}
+    return inner_product(primitive, rows, values) or _with_rows_apart(primitive, max(rows), values)
+
+
+def _rows_of_products(right: SSAValue, values: Values) -> Iterator[int]:
+    """The numbers of rows of the products that a value is the right operand of."""
+    for use in right.uses:
+        op = use.operation
+        if isinstance(op, nn.MatmulOp | nn.GemmOp) and op.b is right:
+            yield prod(values.layout(op.result).shape[:-1])
 
 
 _FEWEST_ROWS = 8
@@ -154,14 +171,15 @@ few sets of the cache. With AVX2 (Zen 3), f32, milliseconds per product with row
 """
 
 
-def _with_rows_apart(primitive: OpPrimitive, values: Values) -> OpPrimitive:
-    """The product with the rows of a constant right operand apart, where the library reads them as they lie."""
+def _with_rows_apart(primitive: OpPrimitive, rows: int, values: Values) -> OpPrimitive:
+    """The product with the rows of a constant right operand apart, where the library reads them as they lie and a
+    product by it has so many `rows`."""
     weights, request = primitive.operands[Argument.WEIGHTS], primitive.request
     left, wanted, *others = request.arguments
     if weights.constant is None or weights.descriptor is not None or wanted.made_from[1] != "f32":
         return primitive
     *batches, k, n = weights.constant.shape
-    if n % _NEAR or k == 1 or left.blocking().dims[-2] < _FEWEST_ROWS:
+    if n % _NEAR or k == 1 or rows < _FEWEST_ROWS:
         return primitive
     try:
         asked = PrimitiveDescriptor(values.library, request, primitive.post_ops)

@@ -19,6 +19,7 @@ from layout_ir.backends.onednn.rewrites.dequantization_sinking import sink_dequa
 from layout_ir.backends.onednn.rewrites.equal_ops import merge_equal_ops
 from layout_ir.backends.onednn.rewrites.gather_views import replace_gathers
 from layout_ir.backends.onednn.rewrites.half_floats import widen_half_floats, widen_ops_without_kernels
+from layout_ir.backends.onednn.rewrites.long_products import cut_long_products
 from layout_ir.backends.onednn.rewrites.merged_groups import merge_groups
 from layout_ir.backends.onednn.rewrites.node_decomposition import decompose_nodes
 from layout_ir.backends.onednn.rewrites.pad_folding import fold_pads
@@ -27,6 +28,7 @@ from layout_ir.backends.onednn.rewrites.prefix_sums import decompose_prefix_sums
 from layout_ir.backends.onednn.rewrites.quantized_products import replace_quantized_products
 from layout_ir.backends.onednn.rewrites.recognized_functions import recognize_functions
 from layout_ir.backends.onednn.rewrites.reorder_sinking import sink_reorders
+from layout_ir.backends.onednn.rewrites.repeated_matrices import share_repeated_matrices
 from layout_ir.backends.onednn.rewrites.resize_decomposition import decompose_resizes
 from layout_ir.backends.onednn.rewrites.transposed_convolutions import replace_transposed_convolutions
 from layout_ir.backends.onednn.rewrites.transposition_sinking import (
@@ -44,6 +46,7 @@ def rewrite_before_selection(module: ModuleOp, function: FuncOp) -> None:
     if is_open(module):
         replace_gathers(module)
         recognize_functions(module)
+        share_repeated_matrices(module)
         sink_transpositions(module)
         fold_pads(module)
         replace_transposed_convolutions(module)
@@ -66,3 +69,5 @@ def rewrite_after_selection(module: ModuleOp, function: FuncOp, fuse: bool) -> N
         sink_reorders(module)
     widen_ops_without_kernels(function, library())
     move_ops_without_kernels(function, library())
+    if fuse:
+        cut_long_products(function, library())
