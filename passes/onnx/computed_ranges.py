@@ -19,23 +19,27 @@ _INT32, _INT64 = 6, 7
 """Integers, as TensorProto numbers element types."""
 
 
-def write_out_ranges(graph: onnx.GraphProto, opset: int) -> None:
+def write_out_ranges(graph: onnx.GraphProto, opset: int) -> frozenset[str]:
     """Puts, in a graph whose types are to be inferred, a tensor of as many elements in the place of each Range from 0
     in steps of 1 to an integer that is computed: its extent follows from that integer, by the propagation of data that
-    inference does for shapes, through the operators of version 13 on."""
+    inference does for shapes, through the operators of version 13 on.
+
+    Returns the values that decide for which Ranges: their operands.
+    """
     if opset < 13:
-        return
+        return frozenset()
     ranges = [
         n for n in graph.node[:] if n.op_type == "Range" and not domain_of(n.domain) and len(n.input) == 3
     ]
-    scalars = _integers(graph, {name for node in ranges for name in node.input})
+    operands = frozenset(name for node in ranges for name in node.input)
+    scalars = _integers(graph, operands)
     types: dict[str, int] = {}
     for node in ranges:
         start, limit, step = [scalars.get(name) for name in node.input]
         if limit is None and start is not None and step is not None and (start[1], step[1]) == (0, 1):
             types[node.output[0]] = start[0]
     if not types:
-        return
+        return operands
     taken = {value.name for value in (*graph.input, *graph.initializer)}
     for node in graph.node[:]:
         taken.update(node.input[:], node.output[:])
@@ -62,6 +66,7 @@ def write_out_ranges(graph: onnx.GraphProto, opset: int) -> None:
         add("Cast", [zeros], result).attribute.add(name="to", type=2, i=types[result])
     del graph.node[:]
     graph.node.extend(nodes)
+    return operands
 
 
 def _integers(graph: onnx.GraphProto, names: Container[str]) -> dict[str, tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import graphs_of
-from layout_ir.passes.onnx.inferred_types import inferred_types
+from layout_ir.passes.onnx.inferred_types import TypeInference, inferred_types
 from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.names_in_use import names_of, overridable_names
@@ -27,17 +27,18 @@ def graphs_of_model(
     pending: dict[str, PendingTensor],
     known: Mapping[str, NDArray[Any]] | None = None,
     stated: Mapping[str, onnx.TypeProto] | None = None,
+    inference: TypeInference | None = None,
 ) -> list[Graph]:
     """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
     `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
     that are not in the order they are stored in, and takes more of them; `known` has what constants decide, and
-    `stated` types that shape inference does not find.
+    `stated` types that shape inference does not find. `inference` is one of the model without `shapes`, if any.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     overridable = overridable_names(model)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    tables = inferred_types(model, overridable, {}, known or {}, stated or {})
+    tables = (inference or TypeInference(model, overridable, {}, stated or {})).types(known or {})
     sized = inferred_types(model, overridable, shapes, known or {}, stated or {}) if shapes else tables
     is_alone = len(tables) == 1
     taken = None if is_alone else names_of(model.graph)

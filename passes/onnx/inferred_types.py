@@ -9,7 +9,7 @@ and an extent that follows from all the others.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cache, partial
 from math import prod
 from types import MappingProxyType
@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.function_body import TensorType, constant_type, type_of
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.shape_inference import infer_shapes, lacks_type, with_defaults
+from layout_ir.frontends.onnx.shape_inference import lacks_type, with_defaults
 from layout_ir.frontends.onnx.stand_ins import UNTYPED, standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of, outer_names
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
+from layout_ir.passes.onnx.repeated_inference import RepeatedInference, can_repeat
 from layout_ir.passes.onnx.reshape_types import ReshapeTypes
+from layout_ir.passes.onnx.whole_inference import TensorTypes, WholeInference, type_of_tensor
 
 if TYPE_CHECKING:
     import onnx
@@ -52,59 +54,131 @@ def inferred_types(
     known: Mapping[str, NDArray[Any]],
     stated: Mapping[str, onnx.TypeProto],
 ) -> list[ValueTypes]:
-    """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within them.
+    """The types of values by name, as `TypeInference` finds them for what is `known`."""
+    return TypeInference(model, overridable, shapes, stated).types(known)
+
+
+class TypeInference:
+    """The inference of the types of a model, which may be asked again as more is known of its values.
 
     Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs, and
-    `known` has the elements of values that constants decide; `stated` types that inference does not find. The
-    operators to which ONNX Runtime fuses convolutions and activations are known besides those of ONNX.
+    `stated` has types that inference does not find. The operators to which ONNX Runtime fuses convolutions and
+    activations are known besides those of ONNX.
     """
-    light = _without_weights(model, overridable, shapes, known)
-    opset = next((entry.version for entry in model.opset_import if not domain_of(entry.domain)), 1)
-    write_out_ranges(light.graph, opset)
-    of_runtime = any(domain_of(entry.domain).startswith("com.microsoft") for entry in model.opset_import)
-    own = {(domain_of(function.domain), function.name) for function in model.functions}
-    if of_runtime:
-        for graph in reversed(_all_graphs(light.graph)):  # a node is copied with its subgraphs
-            _made_standard(graph, own=own)
-    claims = [_claims(graph) for graph in _all_graphs(model.graph)]
-    claims[0].update(stated)
-    # What has no subgraphs is not searched for them again.
-    graphs_in = _all_graphs if len(claims) > 1 else _alone
-    lights = graphs_in(light.graph)
-    for graph in lights:
-        _forget(graph)
-    if len(lights) > 1:
-        _tell_constants(light.graph, {})
-    found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
-    # What was found says of which types the operands are, and what follows from these of which the next ones are.
-    while of_runtime and any([*map(partial(_made_standard, own=own), lights, found, claims)]):
-        found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
-    told = [{name: type for name, type in said.items() if name in stated or not shapes} for said in claims]
-    inputs = light.graph.input
-    believed = [_more(said, types, inputs) for said, types in zip(told, found, strict=True)]
-    claimed = list(map(set[str], believed))
-    if any(believed) and not any(believed[1:]) and _used(lights).isdisjoint(believed[0]):
-        # Nothing follows from what is said of results that nobody uses.
-        _state(lights[0], believed[0])
-        found[0].update({name: _merged(found[0].get(name), said) for name, said in believed[0].items()})
-        believed = []
-    reshapes = ReshapeTypes(lights, SMALL)
-    while True:
-        # What is known of one may be what another follows from.
-        believed = believed if any(believed) else reshapes.more(found)
-        if not any(believed) and any(claimed):
-            believed = list(map(_operands_of_transposes, lights, found, claimed))
-            for names, said in zip(claimed, believed, strict=True):
-                names.update(said)
-        if not any(believed):
-            break
-        for graph, said in zip(lights, believed, strict=True):
-            _state(graph, said)
-        found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
-        believed = []
-    for types, names in zip(found, claimed, strict=True):
-        types.claimed = frozenset(names)
-    return found
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        overridable: frozenset[str],
+        shapes: Mapping[str, Sequence[int]],
+        stated: Mapping[str, onnx.TypeProto],
+    ):
+        self.model = model
+        self._overridable = overridable
+        self._shapes = shapes
+        self._stated = stated
+        self._of_runtime = any(
+            domain_of(entry.domain).startswith("com.microsoft") for entry in model.opset_import
+        )
+        self._claims = [_claims(graph) for graph in _all_graphs(model.graph)]
+        self._claims[0].update(stated)
+        self._first: RepeatedInference | None = None
+        """What was found first, before anything was believed."""
+        self._last: tuple[dict[str, onnx.TypeProto], RepeatedInference, set[str]] | None = None
+        """What was believed of the file the last time, what was found with it, and of which values it is known."""
+        self._read: frozenset[str] = frozenset()
+        """The values that decide which nodes stand for others in the model that was inferred."""
+
+    def types(self, known: Mapping[str, NDArray[Any]]) -> list[ValueTypes]:
+        """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within
+        them. `known` has the elements of values that constants decide."""
+        last = self._last
+        if last is not None and not last[0] and self._goes_on_from(last[1], known):
+            # Where nothing was believed, nothing is where more is known.
+            inference, first, claimed, believed = _with(last[1], known), last[0], [set(last[2])], []
+        else:
+            inference = self._inference(known)
+            inputs = inference.model.graph.input
+            told = [
+                {name: type for name, type in said.items() if name in self._stated or not self._shapes}
+                for said in self._claims
+            ]
+            believed = [_more(said, types, inputs) for said, types in zip(told, inference.found, strict=True)]
+            claimed = list(map(set[str], believed))
+            first = believed[0]
+        if last is not None and last[0] and last[0] == first and self._goes_on_from(last[1], known):
+            # What followed from it follows again.
+            inference, claimed, believed = _with(last[1], known), [set(last[2])], []
+        elif any(believed) and not any(believed[1:]) and inference.used().isdisjoint(believed[0]):
+            # Nothing follows from what is said of results that nobody uses.
+            inference.add(believed[0])
+            believed = []
+        reshapes = ReshapeTypes(inference.nodes, inference.constants, SMALL)
+        while True:
+            # What is known of one may be what another follows from.
+            believed = believed if any(believed) else reshapes.more(inference.found)
+            if not any(believed) and any(claimed):
+                believed = list(map(_operands_of_transposes, inference.nodes, inference.found, claimed))
+                for names, said in zip(claimed, believed, strict=True):
+                    names.update(said)
+            if not any(believed):
+                break
+            inference.state(believed)
+            believed = []
+        if isinstance(inference, RepeatedInference) and not self._of_runtime:
+            self._last = first, inference, claimed[0]
+        found = list(map(ValueTypes, inference.tables()))
+        for types, names in zip(found, claimed, strict=True):
+            types.claimed = frozenset(names)
+        return found
+
+    def _inference(self, known: Mapping[str, NDArray[Any]]) -> RepeatedInference | WholeInference:
+        """What inference finds before anything is believed."""
+        if self._first is not None and self._goes_on_from(self._first, known):
+            return _with(self._first, known)
+        model = self.model
+        light = _without_weights(model, self._overridable, self._shapes, known)
+        self._read = write_out_ranges(light.graph, self._opset())
+        own = {(domain_of(function.domain), function.name) for function in model.functions}
+        if self._of_runtime:
+            for graph in reversed(_all_graphs(light.graph)):  # a node is copied with its subgraphs
+                _made_standard(graph, own=own)
+        # What has no subgraphs is not searched for them again.
+        graphs_in = _all_graphs if len(self._claims) > 1 else _alone
+        lights = graphs_in(light.graph)
+        for graph in lights:
+            _forget(graph)
+        if len(lights) > 1:
+            _tell_constants(light.graph, {})
+        inference = WholeInference(light, graphs_in)
+        # What was found says of which types the operands are, and what follows from these of which the next ones are.
+        standard = partial(_made_standard, own=own)
+        while self._of_runtime and any([*map(standard, lights, inference.found, self._claims)]):
+            inference.infer()
+        if len(lights) > 1 or inference.fails or not can_repeat(light):
+            return inference
+        repeated = RepeatedInference(light, inference.found[0], frozenset(known))
+        if not self._of_runtime:
+            self._first = repeated.copy()
+        return repeated
+
+    def _goes_on_from(self, inference: RepeatedInference, known: Mapping[str, NDArray[Any]]) -> bool:
+        """Whether what was found can be what is `known` leads to, once the new constants are told."""
+        return known.keys() >= inference.fixed and self._read.isdisjoint(known.keys() - inference.fixed)
+
+    def _opset(self) -> int:
+        imports = self.model.opset_import
+        return next((entry.version for entry in imports if not domain_of(entry.domain)), 1)
+
+
+def _with(inference: RepeatedInference, known: Mapping[str, NDArray[Any]]) -> RepeatedInference:
+    """What follows where more is `known`, besides what was found."""
+    import onnx.numpy_helper
+
+    new = {name: array for name, array in known.items() if name not in inference.fixed}
+    again = inference.copy()
+    again.fix({name: onnx.numpy_helper.from_array(array, name) for name, array in new.items()})
+    return again
 
 
 def _tell_constants(graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto]) -> None:
@@ -125,11 +199,11 @@ def _tell_constants(graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto
 
 
 def _operands_of_transposes(
-    graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto], told: Container[str]
+    nodes: Iterable[onnx.NodeProto], types: Mapping[str, onnx.TypeProto], told: Container[str]
 ) -> dict[str, onnx.TypeProto]:
     """The types of operands of Transposes, by name, of whose results more extents have numbers, without `told`."""
     found: dict[str, onnx.TypeProto] = {}
-    for node in graph.node:
+    for node in nodes:
         if (
             node.op_type != "Transpose"
             or domain_of(node.domain)
@@ -170,7 +244,7 @@ def _forget(graph: onnx.GraphProto) -> None:
         if value.name in inputs:
             value.type.CopyFrom(inputs[value.name])
         elif value.name in constants:
-            value.type.CopyFrom(_type_of(constants[value.name]))
+            value.type.CopyFrom(type_of_tensor(constants[value.name]))
         elif value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
 
@@ -245,36 +319,6 @@ def _made_standard(
     return is_changed
 
 
-def _used(graphs: Sequence[onnx.GraphProto]) -> set[str]:
-    """The values that nodes of the graphs use, and the results of all but the first."""
-    used = {name for graph in graphs for node in graph.node for name in node.input[:]}
-    return used.union(value.name for graph in graphs[1:] for value in graph.output)
-
-
-def _merged(found: onnx.TypeProto | None, said: onnx.TypeProto) -> onnx.TypeProto:
-    """What is said of a value, with the numbers that were found for extents, as inference would have it."""
-    merged = type(said)()
-    merged.CopyFrom(said)
-    if found is not None and found.tensor_type.HasField("shape"):
-        for own, other in zip(merged.tensor_type.shape.dim, found.tensor_type.shape.dim, strict=True):
-            if other.HasField("dim_value"):
-                own.dim_value = other.dim_value
-            elif other.dim_param and not own.WhichOneof("value"):
-                own.dim_param = other.dim_param
-    return merged
-
-
-def _state(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> None:
-    """Lets a graph say these types of its values."""
-    results = {value.name for value in graph.output}
-    for value in graph.output:
-        if value.name in types:
-            value.type.CopyFrom(types[value.name])
-    for name, type in types.items():
-        if name not in results:
-            graph.value_info.add(name=name, type=type)
-
-
 def inferred_results(
     node: onnx.NodeProto,
     types: Mapping[str, onnx.TypeProto],
@@ -335,7 +379,7 @@ def _without_weights(
             if value.name in shapes:
                 _fix_shape(graph.input[-1], shapes[value.name])
             _name_extents(graph.input[-1])
-    types = _TensorTypes()
+    types = TensorTypes()
     for tensor in source.initializer:
         if tensor.name in overridable:
             continue
@@ -365,16 +409,6 @@ def _name_extents(value: onnx.ValueInfoProto) -> None:
             dim.dim_param = f"dim {number} of {value.name}"
 
 
-def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with types, or as it is where inference fails."""
-    import onnx.shape_inference
-
-    try:
-        return infer_shapes(light)
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        return light
-
-
 def _all_graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
     """The graph and its subgraphs, those of one depth before those within them."""
     graphs = [graph]
@@ -387,39 +421,6 @@ def _all_graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
 
 def _alone(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
     return [graph]
-
-
-def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
-    import onnx
-
-    type = onnx.TypeProto()
-    type.tensor_type.elem_type = tensor.data_type
-    shape = type.tensor_type.shape
-    shape.SetInParent()
-    for extent in tensor.dims:
-        shape.dim.add().dim_value = extent
-    return type
-
-
-class _TensorTypes:
-    """The types of tensors; those that are alike have one object."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], onnx.TypeProto] = {}
-
-    def of(self, tensor: onnx.TensorProto) -> onnx.TypeProto:
-        """The type of a tensor, which is not to be changed."""
-        key = tensor.data_type, *tensor.dims[:]
-        if key not in self._known:
-            self._known[key] = _type_of(tensor)
-        return self._known[key]
-
-
-def _types(graph: onnx.GraphProto) -> ValueTypes:
-    types = _TensorTypes()
-    constants = {tensor.name: types.of(tensor) for tensor in graph.initializer}
-    values = (*graph.value_info, *graph.output, *graph.input)
-    return ValueTypes(constants | {v.name: v.type for v in values if v.HasField("type")})
 
 
 def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:

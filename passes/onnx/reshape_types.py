@@ -20,37 +20,48 @@ if TYPE_CHECKING:
 class ReshapeTypes:
     """What is known of results of Reshape beside what inference finds, each told once; of rank `highest` at most."""
 
-    def __init__(self, graphs: Sequence[onnx.GraphProto], highest: int) -> None:
-        self._graphs = graphs
+    def __init__(
+        self,
+        nodes: Sequence[Sequence[onnx.NodeProto]],
+        constants: Sequence[Mapping[str, onnx.TensorProto]],
+        highest: int,
+    ) -> None:
+        """`nodes` and `constants` are those of graphs, graph by graph."""
+        self._nodes = nodes
+        self._constants = constants
         self._highest = highest
-        self._reshapes = list(map(_reshapes, graphs))
+        self._reshapes = list(map(_reshapes, nodes))
         self._ranked: set[str] = set()
         self._divided: set[str] = set()
+        self._seen: dict[str, tuple[object, object]] = {}
+        """The types of operand and result that were looked at, by name of the result."""
 
     def more(self, found: Sequence[Mapping[str, onnx.TypeProto]]) -> list[dict[str, onnx.TypeProto]]:
         """Types of results by name, graph by graph, beside the types that were `found`: at first their ranks, and once
         these are all known, extents."""
         reshaped = partial(_reshaped, told=self._ranked, highest=self._highest)
-        ranks = list(map(reshaped, self._graphs, self._reshapes, found))
+        ranks = list(map(reshaped, self._nodes, self._constants, self._reshapes, found))
         self._ranked.update(*ranks)
         if any(ranks):
             return ranks
-        quotients = list(map(partial(_divided, told=self._divided), self._reshapes, found))
+        divided = partial(_divided, told=self._divided, seen=self._seen)
+        quotients = list(map(divided, self._reshapes, found))
         self._divided.update(*quotients)
         return quotients
 
 
-def _reshapes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+def _reshapes(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
     """The nodes that are a Reshape with two inputs."""
     return [
         node
-        for node in graph.node
+        for node in nodes
         if node.op_type == "Reshape" and not domain_of(node.domain) and len(node.input) == 2
     ]
 
 
 def _reshaped(
-    graph: onnx.GraphProto,
+    all_nodes: Sequence[onnx.NodeProto],
+    constants: Mapping[str, onnx.TensorProto],
     reshapes: Sequence[onnx.NodeProto],
     types: Mapping[str, onnx.TypeProto],
     told: Container[str],
@@ -69,8 +80,7 @@ def _reshaped(
     ]
     if not nodes:
         return {}
-    makers = {name: node for node in graph.node for name in node.output}
-    constants = {tensor.name: tensor for tensor in graph.initializer}
+    makers = {name: node for node in all_nodes for name in node.output}
     found: dict[str, onnx.TypeProto] = {}
     for node in nodes:
         extents = _extents(node.input[1], types, makers, constants, highest)
@@ -86,10 +96,15 @@ def _reshaped(
 
 
 def _divided(
-    reshapes: Sequence[onnx.NodeProto], types: Mapping[str, onnx.TypeProto], told: Container[str]
+    reshapes: Sequence[onnx.NodeProto],
+    types: Mapping[str, onnx.TypeProto],
+    told: Container[str],
+    seen: dict[str, tuple[object, object]],
 ) -> dict[str, onnx.TypeProto]:
     """The types of results of Reshape with one extent of which inference says nothing, by name, without those that are
     `told`: it is what is left of the elements of the operand, a number or a single extent that has a name.
+
+    Where `seen` has the types of both, nothing new follows from them.
 
     Heads of an attention are cut by computed numbers, which inference follows through no division.
     """
@@ -100,6 +115,10 @@ def _divided(
         operand, result = types.get(node.input[0]), types.get(node.output[0])
         if operand is None or result is None or not result.tensor_type.HasField("shape"):
             continue
+        before = seen.get(node.output[0])
+        if before is not None and before[0] is operand and before[1] is result:
+            continue
+        seen[node.output[0]] = operand, result
         dims = result.tensor_type.shape.dim
         names = {dim.dim_param for dim in operand.tensor_type.shape.dim}
         open_places = [k for k, d in enumerate(dims) if not d.dim_value and d.dim_param not in names - {""}]

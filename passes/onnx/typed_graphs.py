@@ -16,7 +16,7 @@ from layout_ir.passes.onnx.consumers import Consumer
 from layout_ir.passes.onnx.counted_extents import counted_extents
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.graph_construction import graphs_of_model
-from layout_ir.passes.onnx.inferred_types import inferred_types
+from layout_ir.passes.onnx.inferred_types import TypeInference
 from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_graph import Graph
 from layout_ir.passes.onnx.names_in_use import overridable_names
@@ -59,7 +59,8 @@ def _typed_graphs(
         names = {name for node in model.graph.node for name in node.output[:]}
         for name in integers.keys() - names:
             del integers[name]
-    graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
+    inference = TypeInference(model, overridable_names(model), {}, stated)
+    graphs = graphs_of_model(model, folder, shapes, pending, integers, stated, inference)
     if not any(map(has_open_results, graphs[0].nodes)):
         return graphs
     if not integers and not shapes and len(graphs) == 1 and _has_static_inputs(graphs[0]):
@@ -67,7 +68,7 @@ def _typed_graphs(
         found = constant_integers(graphs[0])
         if found:
             before = graphs[0].types
-            graphs[0].replace_types(inferred_types(model, overridable_names(model), {}, found, stated)[0])
+            graphs[0].replace_types(*inference.types(found))
             if not any(map(has_open_results, graphs[0].nodes)):
                 integers |= found
                 return graphs
@@ -78,9 +79,14 @@ def _typed_graphs(
             return graphs
         integers |= more
         # Types were inferred on the way; once all extents are known, no more can be found.
-        if len(graphs) == 1 and not shapes and not any(map(has_open_results, graphs[0].nodes)):
-            return graphs
-        graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
+        if len(graphs) == 1 and not shapes:
+            if not any(map(has_open_results, graphs[0].nodes)):
+                return graphs
+            (types,) = inference.types(integers)
+            graphs[0].replace_types(types)
+            graphs[0].claimed = types.claimed
+        else:
+            graphs = graphs_of_model(model, folder, shapes, pending, integers, stated, inference)
 
 
 def _has_static_inputs(graph: Graph) -> bool:

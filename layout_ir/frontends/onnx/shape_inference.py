@@ -62,12 +62,18 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         model.CopyFrom(given)
         before = _distinguish(model.graph, own)
     try:
-        found = _without_crash(model, strict)
+        is_plain = not nested and not model.functions and _NEEDS_TYPE.isdisjoint(operators)
+        found = _infer(model, strict) if is_plain else _without_crash(model, strict)
         if before:
             rename_values(found.graph, before)
         return found
     except onnx.checker.ValidationError as error:
         raise OnnxImportError(f"the model is not valid: {error}") from error
+
+
+def needs_type(op_type: str) -> bool:
+    """Whether ONNX's inference of an operator would crash the process without the type of its first input."""
+    return op_type in _NEEDS_TYPE
 
 
 def lacks_type(node: onnx.NodeProto, types: Container[str]) -> bool:
@@ -76,22 +82,26 @@ def lacks_type(node: onnx.NodeProto, types: Container[str]) -> bool:
     return node.op_type in _NEEDS_TYPE and not (node.input and node.input[0] and node.input[0] in types)
 
 
+def _infer(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
+    import onnx.shape_inference
+
+    return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+
+
 def _without_crash(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
     """What ONNX's inference finds of all nodes but those that would crash it.
 
     A node of the graph itself that needs a type is seen once the others have given its input one; one of a function or
     a subgraph is not seen, nor is one whose input comes from such a node.
     """
-    import onnx.shape_inference
-
     if not any(node.op_type in _NEEDS_TYPE for body in bodies_of(model) for node in body.node):
-        return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+        return _infer(model, strict)
     given, model = model, type(model)()
     model.CopyFrom(given)
     hidden = [node for body in bodies_of(model) for node in body.node if node.op_type in _NEEDS_TYPE]
     for node in hidden:
         node.op_type = _HIDDEN + node.op_type
-    found = onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+    found = _infer(model, strict)
     graph = found.graph
     values = (*graph.input, *graph.value_info, *graph.output)
     typed = {value.name for value in values if value.type.WhichOneof("value")}
@@ -101,7 +111,7 @@ def _without_crash(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
         node.op_type = node.op_type.removeprefix(_HIDDEN)
         if lacks_type(node, typed):
             node.op_type = _HIDDEN + node.op_type
-    found = onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+    found = _infer(model, strict)
     for body in bodies_of(found):
         for node in body.node:
             node.op_type = node.op_type.removeprefix(_HIDDEN)

@@ -257,10 +257,11 @@ class _Search:
             if len(now.states[v]) > 1:
                 bad = -(-(bound + now.least(v)) // SCALE) >= self.cost
                 if bad.any():
+                    before = now.bound_around(v)
                     self._drop_states(now, node, v, bad)
                     if bad.all():
                         break
-                    bound = now.bound()
+                    bound += now.bound_around(v) - before
         return bool(node.dropped)
 
     def _drop_states(self, now: ReweightedTables, node: ProofNode, v: int, bad: NDArray[np.bool_]) -> None:

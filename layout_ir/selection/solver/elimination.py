@@ -398,11 +398,25 @@ def prepare(
         other = find_elimination_order(wide.domains, [f.scope for f in wide.functions], limit)
         if (len(other.core_variables), other.work) < (len(order.core_variables), order.work):
             functions, order = wide, other
-    if order.core_variables and limit > CORE_LIMIT:
-        # What cannot go to the end should stop early: the search goes over the tables of the core again and again.
-        functions = CostFunctions(problem, CORE_LIMIT, limits=limits)
-        order = find_elimination_order(functions.domains, [f.scope for f in functions.functions], CORE_LIMIT)
     return functions, order
+
+
+def stopping_early(
+    problem: Problem,
+    limit: int,
+    prepared: tuple[CostFunctions, EliminationOrder],
+    limits: Mapping[int, int] | None = None,
+) -> tuple[CostFunctions, EliminationOrder]:
+    """What was `prepared` for tables of up to `limit` entries, or, where that leaves a core, for smaller ones.
+
+    The search goes over the tables of the core again and again.
+    """
+    if not prepared[1].core_variables or limit <= CORE_LIMIT:
+        return prepared
+    functions = CostFunctions(problem, CORE_LIMIT, limits=limits)
+    return functions, find_elimination_order(
+        functions.domains, [f.scope for f in functions.functions], CORE_LIMIT
+    )
 
 
 def _spread(part: Table, own: Scope, scope: Scope, shape: tuple[int, ...]) -> Table:

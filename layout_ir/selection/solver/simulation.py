@@ -12,6 +12,11 @@ every format keeps one that stands for it.
 Networks repeat their layers, so this is done for classes of values: those of as many formats, around which there are
 the same ops, around which there are the same values, and so on for a few steps. A map for each class is a map for each
 value; what classes are too coarse for is not found.
+
+Most ops take and make all in one order: each of their choices has another format of every value, and each format of a
+value is that of one choice. Then two formats of one operand are in the relation exactly where those that go with them
+are in that of each other value. Such values have one relation for all of them, with the formats of each numbered as
+those of the first are.
 """
 
 from __future__ import annotations
@@ -45,16 +50,11 @@ class _OpClass(NamedTuple):
     """What ops of one class have in common."""
 
     values: tuple[int, ...]
-    """The classes of the operands and of the results."""
-    formats: tuple[NDArray[np.int64], ...]
-    """For each of these, its format in every choice."""
+    """The relations of the operands and of the results."""
     pairs: tuple[NDArray[np.int64], ...]
     """For each of these, [choice, other choice]: the place of the formats of both in a relation."""
     members: tuple[_Floats, ...]
     """For each of these, [choice, format]: whether it is the one of the choice."""
-    choices: tuple[NDArray[np.int64], ...] | None
-    """For each of these, where no two choices have the same format: [format, other format], the place of the choices
-    of both among pairs of choices."""
     costs_no_more: _Bits
     """[choice, other choice]: whether the other one costs no more."""
 
@@ -65,6 +65,83 @@ class _ReorderClass(NamedTuple):
     value: int
     near: tuple[_Floats, ...]
     """Per cost of a reorder but the largest, [format, other format]: whether the other one is had for that cost."""
+
+
+class _FormatTable(NamedTuple):
+    """The choices of ops of one class."""
+
+    values: tuple[int, ...]
+    """The classes of the operands and of the results."""
+    formats: tuple[NDArray[np.int64], ...]
+    """For each of these, its format in every choice."""
+    costs: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, op: OpNode, values: tuple[int, ...]) -> _FormatTable:
+        """The choices of an op whose operands and results are of these classes."""
+        columns = np.array([(*choice.ins, *choice.outs) for choice in op.choices], np.int64)
+        costs = np.array([choice.cost for choice in op.choices], np.int64)
+        return cls(values, tuple(columns.reshape(len(costs), len(values)).T), costs)
+
+
+class _SharedRelations:
+    """Which classes of values share a relation, because ops tie each format of the one to one of the other."""
+
+    def __init__(self, sizes: Sequence[int]):
+        self.firsts = list(range(len(sizes)))
+        """Per class, the first of those with which it shares its relation."""
+        self.places = [np.arange(size) for size in sizes]
+        """Per class, for each of its formats the number that it has in the relation."""
+        self.allowed: dict[int, _Bits] = {}
+        """Per relation, the pairs of formats that costs of such ops leave, where that is not all."""
+        self._sizes = sizes
+
+    def merges(self, table: _FormatTable) -> bool:
+        """Has the values of an op share a relation; whether that says all that there is to say of the op."""
+        count = len(table.costs)
+        if not table.values or not all(
+            self._sizes[number] == count and len(set(own.tolist())) == count
+            for number, own in zip(table.values, table.formats, strict=True)
+        ):
+            return False
+        order = sorted(range(len(table.values)), key=lambda k: self.firsts[table.values[k]])
+        lead = table.values[order[0]]
+        first = self.firsts[lead]
+        wanted = self.places[lead][table.formats[order[0]]]
+        """Per choice, the number that its format has in the relation."""
+        is_whole = True
+        for k in order[1:]:
+            number, own = table.values[k], table.formats[k]
+            had = self.places[number][own]
+            if self.firsts[number] == first:
+                is_whole &= np.array_equal(had, wanted)
+                continue
+            renumbered = np.empty(count, np.int64)
+            renumbered[had] = wanted
+            self._join(self.firsts[number], first, renumbered)
+        if (table.costs != table.costs[0]).any():
+            allowed = np.empty((count, count), np.bool_)
+            allowed[wanted[:, None], wanted] = table.costs <= table.costs[:, None]
+            self.allowed[first] = self.allowed.get(first, True) & allowed
+        return is_whole
+
+    def _join(self, number: int, first: int, renumbered: NDArray[np.int64]) -> None:
+        """Gives up relation `number` for an earlier one, in which its formats have other numbers."""
+        for other, own in enumerate(self.firsts):
+            if own == number:
+                self.firsts[other] = first
+                self.places[other] = renumbered[self.places[other]]
+        allowed = self.allowed.pop(number, None)
+        if allowed is not None:
+            moved = np.empty_like(allowed)
+            moved[renumbered[:, None], renumbered] = allowed
+            self.allowed[first] = self.allowed.get(first, True) & moved
+
+    def renumbered(self, table: _FormatTable) -> _FormatTable:
+        """The choices of an op by the relations of its values and the numbers that formats have in these."""
+        columns = zip(table.values, table.formats, strict=True)
+        formats = tuple([self.places[number][own] for number, own in columns])
+        return _FormatTable(tuple([self.firsts[v] for v in table.values]), formats, table.costs)
 
 
 class Simulation:
@@ -81,22 +158,42 @@ class Simulation:
         self.is_small = len(ops) <= MOST_CLASSES and pairs <= MOST_PAIRS
         if not self.is_small:
             return
+        tables = [_FormatTable.of(op, own) for op, own in ops]
+        self._shared = _SharedRelations(sizes)
+        left = [table for table in tables if not self._shared.merges(table)]
+        firsts = self._shared.firsts
+        self._numbers = sorted(set(firsts))
+        """The classes that have a relation of their own: the first of those that share one."""
         self._used = [np.zeros(size, np.bool_) for size in sizes]
-        self._stops: list[_OpClass | _ReorderClass] = [_op_class(op, own, sizes) for op, own in ops]
-        for stop in self._stops:
-            if isinstance(stop, _OpClass):
-                for number, formats in zip(stop.values, stop.formats, strict=True):
-                    self._used[number][formats] = True
-        for number, reorder in {
+        for table in tables:
+            for number, formats in zip(table.values, table.formats, strict=True):
+                self._used[firsts[number]][self._shared.places[number][formats]] = True
+        self._stops: list[_OpClass | _ReorderClass] = []
+        known: set[tuple[object, ...]] = set()
+        for table in left:
+            table = self._shared.renumbered(table)
+            key = table.values, table.costs.tobytes(), *[own.tobytes() for own in table.formats]
+            if key not in known:
+                known.add(key)
+                self._stops.append(_op_class(table, sizes))
+        reorders = {
             (number, value.reorder): None for value, number in zip(problem.values, self.classes, strict=True)
-        }:
-            self._add_reorders(number, np.array(reorder, np.int64))
+        }
+        for number, reorder in reorders:
+            costs = np.empty((len(reorder), len(reorder)), np.int64)
+            places = self._shared.places[number]
+            costs[places[:, None], places] = reorder
+            if (firsts[number], costs.tobytes()) not in known:
+                known.add((firsts[number], costs.tobytes()))
+                self._add_reorders(firsts[number], costs)
         self._around: list[list[int]] = [[] for _ in sizes]
         for place, stop in enumerate(self._stops):
             for number in set(stop.values if isinstance(stop, _OpClass) else (stop.value,)):
                 self._around[number].append(place)
         self._stands = [used[:, None] & used for used in self._used]
-        """Per class, [format, one that may stand for it]."""
+        """Per relation, [format, one that may stand for it]."""
+        for number, allowed in self._shared.allowed.items():
+            self._stands[number] &= allowed
         self._settle(range(len(self._stops)), {})
 
     def _add_reorders(self, number: int, reorder: NDArray[np.int64]) -> None:
@@ -110,17 +207,17 @@ class Simulation:
     def maps(self, deadline: float | None = None) -> list[tuple[int, ...]]:
         """Per class of values, a map of its formats to few of them, in which each stands for what is mapped to it;
         after `deadline`, a time of time.monotonic(), to no fewer."""
-        for number, used in enumerate(self._used):
+        for number in self._numbers:
             # The first formats are those of the problem as it was stated: they had better stay.
-            for f in np.flatnonzero(used)[::-1].tolist():
+            for f in np.flatnonzero(self._used[number])[::-1].tolist():
                 stands = self._stands[number]
                 if stands[:, f].any() and stands[f].sum() > stands[f, f] and not _is_late(deadline):
                     fewer = stands.copy()
                     fewer[:, f] = False
                     self._try(number, fewer)
         self._keep_images()
-        for number, stands in enumerate(self._stands):
-            for f in np.flatnonzero(stands.sum(axis=1) > 1).tolist():
+        for number in self._numbers:
+            for f in np.flatnonzero(self._stands[number].sum(axis=1) > 1).tolist():
                 for g in np.flatnonzero(self._stands[number][f]).tolist():
                     if self._stands[number][f].sum() == 1 or _is_late(deadline):
                         break
@@ -130,23 +227,28 @@ class Simulation:
                     if self._try(number, one):
                         break
         found: list[tuple[int, ...]] = []
-        for used, stands in zip(self._used, self._stands, strict=True):
-            targets = np.where(
-                used & stands.any(axis=1), stands.argmax(axis=1), np.arange(len(used))
-            ).tolist()
+        for number in range(len(self._shared.firsts)):
+            stands = self.relation(number)
+            targets = np.where(stands.any(axis=1), stands.argmax(axis=1), np.arange(len(stands))).tolist()
             found.append(tuple([g if targets[g] == g else f for f, g in enumerate(targets)]))
         return found
 
+    def relation(self, number: int) -> _Bits:
+        """Of a class of values: [format, one that may stand for it]."""
+        places = self._shared.places[number]
+        return self._stands[self._shared.firsts[number]][places[:, None], places]
+
     def _keep_images(self) -> None:
         """Lets no format that stands for others be mapped elsewhere, unless some format is left with none then."""
-        before = dict(enumerate(self._stands))
+        before = {number: self._stands[number] for number in self._numbers}
         for number, stands in before.items():
             images = np.flatnonzero(stands.any(axis=0) & stands.diagonal())
             own = self._stands[number] = stands.copy()
             own[images] = False
             own[images, images] = True
         if not self._settle(range(len(self._stops)), {}):
-            self._stands = list(before.values())
+            for number, stands in before.items():
+                self._stands[number] = stands
 
     def _try(self, number: int, stands: _Bits) -> bool:
         """Makes the relation of a class smaller, unless some format is left with none that stands for it; whether it
@@ -183,13 +285,10 @@ class Simulation:
         return True
 
     def _of_op(self, op: _OpClass) -> list[tuple[int, _Bits]]:
-        """Per operand and result, its class and the pairs of formats that the choices stand against."""
+        """Per operand and result, its relation and the pairs of formats that the choices stand against."""
         serves = op.costs_no_more
         for number, pairs in zip(op.values, op.pairs, strict=True):
             serves = serves & self._stands[number].take(pairs)
-        if op.choices is not None:
-            fails = ~serves
-            return [(number, fails.take(pairs)) for number, pairs in zip(op.values, op.choices, strict=True)]
         others = serves.astype(np.float32)
         found: list[tuple[int, _Bits]] = []
         for number, members in zip(op.values, op.members, strict=True):
@@ -198,7 +297,7 @@ class Simulation:
         return found
 
     def _of_reorders(self, stop: _ReorderClass) -> tuple[int, _Bits]:
-        """The class, and the pairs of formats that reorders stand against."""
+        """The relation, and the pairs of formats that reorders stand against."""
         stands, used = self._stands[stop.value], self._used[stop.value]
         against = np.zeros(stands.shape, np.bool_)
         for near in stop.near:
@@ -235,17 +334,9 @@ def _classes(problem: Problem) -> tuple[list[int], list[tuple[OpNode, tuple[int,
     return classes, list(ops.values())
 
 
-def _op_class(op: OpNode, values: tuple[int, ...], sizes: Sequence[int]) -> _OpClass:
-    costs = np.array([choice.cost for choice in op.choices], np.int64)
-    columns = np.array([(*choice.ins, *choice.outs) for choice in op.choices], np.int64)
-    columns = columns.reshape(len(costs), len(values)).T
-    own_sizes = [sizes[v] for v in values]
-    members = [np.eye(size, dtype=np.float32)[own] for size, own in zip(own_sizes, columns, strict=True)]
-    pairs = [own[:, None] * size + own for size, own in zip(own_sizes, columns, strict=True)]
-    choices: tuple[NDArray[np.int64], ...] | None = None
-    if all(
-        len(set(own.tolist())) == len(costs) == size for size, own in zip(own_sizes, columns, strict=True)
-    ):
-        places = [own.argsort() for own in columns]
-        choices = tuple([place[:, None] * len(costs) + place for place in places])
-    return _OpClass(values, tuple(columns), tuple(pairs), tuple(members), choices, costs <= costs[:, None])
+def _op_class(table: _FormatTable, sizes: Sequence[int]) -> _OpClass:
+    own_sizes = [sizes[v] for v in table.values]
+    columns = list(zip(own_sizes, table.formats, strict=True))
+    members = [np.eye(size, dtype=np.float32)[own] for size, own in columns]
+    pairs = [own[:, None] * size + own for size, own in columns]
+    return _OpClass(table.values, tuple(pairs), tuple(members), table.costs <= table.costs[:, None])

@@ -21,7 +21,7 @@ from layout_ir.selection.solver.branch_and_bound import Component, branch_and_bo
 from layout_ir.selection.solver.cost_functions import CostFunctions
 from layout_ir.selection.solver.demand_sets import MOST_SETS
 from layout_ir.selection.solver.dominance import ReducedProblem, without_dominated_formats
-from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, prepare
+from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, prepare, stopping_early
 from layout_ir.selection.solver.elimination_order import EliminationOrder
 from layout_ir.selection.solver.equal_sinks import MergedProblem, with_equal_sinks_merged
 from layout_ir.selection.solver.format_maps import without_mapped_formats
@@ -116,7 +116,8 @@ def run(
     best: Solution | None = None
     with gc_paused():
         while True:
-            functions, order = prepared or prepare(problem, table_limit, deadline, limits)
+            prepared = prepared or prepare(problem, table_limit, deadline, limits)
+            functions, order = stopping_early(problem, table_limit, prepared, limits)
             prepared = None
             found, beyond = _run(problem, deadline, functions, order, record)
             if best is None or found.solution.cost < best.cost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,14 @@ import pytest
 import layout_ir as li
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.passes.onnx import inferred_types as inferred_types_module
-from layout_ir.passes.onnx.inferred_types import inferred_results, inferred_types
+from layout_ir.passes.onnx import repeated_inference, whole_inference
+from layout_ir.passes.onnx.inferred_types import TypeInference, inferred_results, inferred_types
+from layout_ir.passes.onnx.typed_graphs import typed_graphs
 from tests.frontends.onnx.onnxruntime_oracle import session_results
+from tests.passes.onnx.computed_extents import Draft, alike
 from tests.passes.onnx.optimized import FLOAT, initializer, model_of, transpose, value
+from tests.seeds import seeds
+from tests.zoo import NETWORKS
 
 UNKNOWN = oh.make_tensor_value_info("y", FLOAT, None)
 UNKNOWN_BYTES = oh.make_tensor_value_info("y", onnx.TensorProto.UINT8, None)
@@ -87,7 +93,8 @@ def test_what_is_said_of_a_result_takes_no_pass_where_nobody_uses_it(
         passes[-1] += 1
         return infer_shapes(light)
 
-    monkeypatch.setattr(inferred_types_module, "infer_shapes", counted)
+    for module in (repeated_inference, whole_inference):
+        monkeypatch.setattr(module, "infer_shapes", counted)
     found: list[list[int | str]] = []
     for users in ([], [oh.make_node("Identity", ["y"], ["z"])]):
         nodes = [oh.make_node("Reshape", ["x", "s"], ["y"]), *users]
@@ -432,3 +439,47 @@ def test_negative_nothing_is_known_of_a_result_whose_operands_do_not_fit_or_are_
     """As converters to 16-bit floats leave them that forget a Cast."""
     known = {name: oh.make_tensor_type_proto(number, [2]) for name, number in types.items()}
     assert inferred_results(oh.make_node("Add", ["a", "b"], ["y"]), known, {}, {"": 18}) == {}
+
+
+# Asked again ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", seeds(10, 1000))
+def test_asked_again_it_finds_what_it_finds_at_once(seed: int):
+    random = Random(seed)
+    draft = Draft(random)
+    for _ in range(random.randint(10, 40)):
+        draft.step()
+    model = draft.model()
+    for name in random.sample(draft.floats, 3):
+        said = [random.choice((24, "batch", "n", None)) for _ in range(3)]
+        model.graph.value_info.append(oh.make_tensor_value_info(name, FLOAT, said))
+    inference = TypeInference(model, frozenset(), {}, {})
+    known: dict[str, Any] = {}
+    made = {name for node in draft.nodes for name in node.output}
+    for _ in range(3):
+        (found,) = inference.types(known)
+        (wanted,) = inferred_types(model, frozenset(), {}, known, {})
+        assert alike(found) == alike(wanted)
+        assert found.claimed == wanted.claimed
+        computed = sorted(made.intersection((*draft.lists, *draft.scalars)) - known.keys())
+        if computed:
+            name = random.choice(computed)
+            number = random.choice((1, 2, 4))
+            known = {**known, name: np.array([number] if name in draft.lists else number)}
+
+
+def _is_never(_: onnx.ModelProto) -> bool:
+    return False
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", ["bert-dynamic", "gpt2-dynamic"])
+def test_types_of_a_network_are_those_of_whole_inferences(name: str, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("torch")
+    model = NETWORKS[name].build()
+    (found,) = typed_graphs(model, None, {}, {}, {}, {})
+    monkeypatch.setattr(inferred_types_module, "can_repeat", _is_never)
+    (wanted,) = typed_graphs(model, None, {}, {}, {}, {})
+    assert alike(found.types) == alike(wanted.types)
+    assert {found.nbytes(n) for n in found.types} == {wanted.nbytes(n) for n in wanted.types}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from random import Random
 
 import pytest
 
@@ -11,6 +12,7 @@ from layout_ir.selection.solver.format_maps import without_mapped_formats
 from layout_ir.selection.solver.selection_problem import Choice, Matrix, OpNode, Problem, ValueNode
 from layout_ir.selection.solver.simulation import Simulation
 from layout_ir.selection.solver.solve import solve_exact
+from tests.seeds import seeds
 
 
 def _uniform(formats: int) -> Matrix:
@@ -75,3 +77,77 @@ def test_maps_that_are_not_looked_for_to_the_end_hold_all_the_same():
     problem = _layers(3)
     reduced = without_mapped_formats(problem, deadline=0.0)
     assert reduced is None or solve_exact(reduced.problem).cost == solve_exact(problem).cost
+
+
+# The relation itself --------------------------------------------------------------------------------------------
+
+
+def _tied(random: Random) -> Problem:
+    """Values of four formats tied by ops with a choice per format, in any order, some against each other; and ops that
+    have some choices of any formats."""
+    formats, values = range(4), 5
+    made = tuple(Choice((), (f,), random.choice((0, 0, 1))) for f in formats)
+    ops = [OpNode((), (v,), made if random.random() < 0.7 else made[:2]) for v in range(values)]
+    for _ in range(random.randint(2, 5)):
+        around = [random.randrange(values) for _ in range(random.randint(1, 3))]
+        columns = [random.sample(formats, 4) if random.random() < 0.5 else [*formats] for _ in around]
+        choices = [Choice(own, (), random.choice((0, 0, 0, 2))) for own in zip(*columns, strict=True)]
+        ops.append(OpNode(tuple(around), (), tuple(choices)))
+    for _ in range(2):
+        around = tuple(random.sample(range(values), 2))
+        drawn = {(random.randrange(4), random.randrange(4)) for _ in range(random.randint(2, 6))}
+        ops.append(OpNode(around, (), tuple(Choice(own, (), random.randrange(2)) for own in sorted(drawn))))
+    matrix = random.choice([_uniform(4), tuple(tuple(abs(f - g) for g in formats) for f in formats)])
+    return Problem(tuple(ops), (ValueNode(matrix),) * values)
+
+
+def _brute_force(problem: Problem) -> list[set[tuple[int, int]]]:
+    """Per value the largest relation that no op and no reorder stands against, by crossing out pair after pair."""
+    used: list[set[int]] = [set() for _ in problem.values]
+    rows = [
+        [((*op.operands, *op.results), (*c.ins, *c.outs), c.cost) for c in op.choices] for op in problem.ops
+    ]
+    for values, formats, _ in (row for own in rows for row in own):
+        for v, f in zip(values, formats, strict=True):
+            used[v].add(f)
+    relation = [set(product(own, own)) for own in used]
+
+    def stand(values: tuple[int, ...], taken: tuple[int, ...], others: tuple[int, ...]) -> bool:
+        return all((f, g) in relation[v] for v, f, g in zip(values, taken, others, strict=True))
+
+    def holds(v: int, f: int, g: int) -> bool:
+        costs = problem.values[v].reorder
+        for h in used[v]:
+            near = [k for k in used[v] if (h, k) in relation[v]]
+            if not any(costs[g][k] <= costs[f][h] for k in near):
+                return False
+            if not any(costs[k][g] <= costs[h][f] for k in near):
+                return False
+        for own in rows:
+            for values, taken, limit in own:
+                for k in (k for k, at in enumerate(zip(values, taken, strict=True)) if at == (v, f)):
+                    serving = [row for row in own if row[2] <= limit and row[1][k] == g]
+                    if not any(stand(values, taken, others) for _, others, _ in serving):
+                        return False
+        return True
+
+    changed = True
+    while changed:
+        changed = False
+        for v, pairs in enumerate(relation):
+            for pair in sorted(pairs):
+                if not holds(v, *pair):
+                    pairs.discard(pair)
+                    changed = True
+    return relation
+
+
+@pytest.mark.parametrize("seed", seeds(12, 500))
+def test_the_relation_is_the_largest_that_nothing_stands_against(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(simulation, "STEPS", 8)  # each value is of a class of its own, unless all is alike
+    problem = _tied(Random(seed))
+    found = Simulation(problem)
+    wanted = _brute_force(problem)
+    for v, number in enumerate(found.classes):
+        pairs = found.relation(number)
+        assert {(f, g) for f, g in product(range(4), range(4)) if pairs[f, g]} == wanted[v], v

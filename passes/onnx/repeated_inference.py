@@ -1,0 +1,328 @@
+"""Shape inference that is repeated where more has become known, and nowhere else.
+
+What is stated of a value, or that it is a constant, changes the types of what follows from it, mostly of a few nodes up
+to the next one that gives the same as before. ONNX's inference takes a whole model, which is written and read again
+for it. So here it is given a model of those nodes alone: that the types of their operands are known is all that it
+needs, and what computes the integers that they read.
+
+1. A node is inferred again where its operand has another type, where what is stated of its result is new, or where
+   inference may know other elements of an operand (`carried_elements`).
+2. Beside it stand the nodes that give such elements, back to where these come from: a Shape, or constants. Their types
+   are known, and stated.
+3. Where the result has the type that it had, and no elements that inference may know, nothing follows from it.
+
+The types are then those that inference of the whole graph finds, but for the names of extents that it makes up
+(unk__0): which of these are equal is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from layout_ir.frontends.onnx.shape_inference import infer_shapes, needs_type
+from layout_ir.passes.onnx.carried_elements import Links, integers_of
+from layout_ir.passes.onnx.value_shapes import is_made_up
+from layout_ir.passes.onnx.whole_inference import TensorTypes, WholeInference, merged, state_types
+
+if TYPE_CHECKING:
+    import onnx
+
+WORTH = 8
+"""All nodes are inferred where single ones would be more than this part of them: of a GPT-2 one node takes 15 us alone,
+and 6 us among all of them, and what was inferred before it came to that is lost."""
+
+
+def can_repeat(model: onnx.ModelProto) -> bool:
+    """Whether the inference of a model of one graph may be repeated for single nodes: not where functions or nodes
+    that inference sees late (`needs_type`) are among them."""
+    return not model.functions and not any(map(needs_type, {node.op_type for node in model.graph.node}))
+
+
+class RepeatedInference:
+    """The types of the values of a model of one graph, of which those are inferred anew that follow from what is
+    stated."""
+
+    def __init__(self, model: onnx.ModelProto, types: dict[str, onnx.TypeProto], fixed: frozenset[str]):
+        """`model` says nothing of inner values; `types` are those that inference finds of it. `fixed` are values of the
+        model that have become constants in it."""
+        self.model = model
+        self.types = types
+        self.links = Links(model)
+        self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
+        self.fixed = fixed
+        """The values that have become constants, which nodes may give all the same."""
+        self._dropped: frozenset[int] = frozenset()
+        """The nodes that nobody needs because of it."""
+        self._carried: tuple[set[str], set[int]] | None = None
+        """The values of which inference may know elements, and the nodes that give them, where they were asked for."""
+        self.stated = {value.name: value.type for value in model.graph.output if value.HasField("type")}
+        self._born: dict[str, str] | None = None
+        """By name that inference made up for an extent, the value for which it did."""
+        self._count = 0
+        self._taken: set[str] = set()
+        """The names of extents that somebody else gave."""
+        for value in model.graph.input:
+            self._taken.update(_made_up(value.type))
+
+    def copy(self) -> RepeatedInference:
+        """One that goes on from here, whose changes do not show here."""
+        found = RepeatedInference.__new__(RepeatedInference)
+        found.__dict__.update(self.__dict__)
+        found.types, found._constants = dict(self.types), dict(self._constants)
+        found.stated, found._taken = dict(self.stated), set(self._taken)
+        found._carried = None
+        found._born = None if self._born is None else dict(self._born)
+        return found
+
+    @property
+    def found(self) -> list[dict[str, onnx.TypeProto]]:
+        """The types of values by name, of the one graph."""
+        return [self.types]
+
+    @property
+    def nodes(self) -> list[list[onnx.NodeProto]]:
+        """The nodes of the one graph, without those that constants replace."""
+        nodes = self.links.nodes
+        if not self._dropped:
+            return [nodes]
+        return [[node for number, node in enumerate(nodes) if number not in self._dropped]]
+
+    @property
+    def constants(self) -> list[dict[str, onnx.TensorProto]]:
+        """The constants by name, of the one graph."""
+        return [self._constants]
+
+    def used(self) -> set[str]:
+        """The values that nodes use."""
+        if not self._dropped:
+            return set(self.links.users)
+        return {n for k, names in enumerate(self.links.inputs) if k not in self._dropped for n in names}
+
+    def add(self, types: Mapping[str, onnx.TypeProto]) -> None:
+        """States types of values that nobody uses."""
+        self._claim(types)
+        self.types.update({name: merged(self.types.get(name), said) for name, said in types.items()})
+
+    def state(self, types: Sequence[Mapping[str, onnx.TypeProto]]) -> None:
+        """States types of values of the one graph, and infers what follows."""
+        (said,) = types
+        is_new = self._claim(said)
+        if not is_new:
+            self._infer_all()
+            return
+        makers = self.links.makers
+        given = {name: type for name, type in said.items() if name not in makers}
+        self.types.update(given)
+        self._follow({makers[name] for name in said if name in makers}, given)
+
+    def fix(self, tensors: Mapping[str, onnx.TensorProto]) -> None:
+        """Makes constants of results of nodes."""
+        makers, outputs = self.links.makers, self.links.outputs
+        self.fixed |= tensors.keys()
+        self._carried = None
+        numbers = {makers[name] for name in tensors if name in makers}
+        self._dropped |= {number for number in numbers if len(outputs[number]) == 1}
+        self._constants = {**tensors, **self._constants}
+        types = TensorTypes()
+        self.types.update({name: types.of(tensor) for name, tensor in tensors.items()})
+        self._follow(set(), tensors)
+
+    def tables(self) -> list[dict[str, onnx.TypeProto]]:
+        """The types of values by name, of the one graph, in the order in which a model has them that inference made:
+        constants, what is stated of inner values, what was found node by node, results and inputs."""
+        return [self._ordered()]
+
+    def _claim(self, types: Mapping[str, onnx.TypeProto]) -> bool:
+        """Keeps what is stated; returns whether the names of its extents that may be made up are not in use."""
+        names = {name for type in types.values() for name in _made_up(type)}
+        is_new = not names or names.isdisjoint((*self._taken, *self._names_made_up()))
+        self.stated.update(types)
+        self._taken |= names
+        return is_new
+
+    def _ordered(self) -> dict[str, onnx.TypeProto]:
+        graph, types, links = self.model.graph, self.types, self.links
+        results = {value.name for value in graph.output}
+        found = {name: types[name] for name in self._constants if name in types}
+        for names in (self.stated, *links.outputs):
+            for name in names:
+                if name in types and name not in results:
+                    found[name] = types[name]
+        for value in (*graph.output, *graph.input):
+            if value.name in types:
+                found[value.name] = types[value.name]
+        return found
+
+    def _follow(self, waiting: set[int], changed: Iterable[str]) -> None:
+        """Infers nodes again, and those that use values which have `changed`, until nothing changes."""
+        users, outputs, carriers = self.links.users, self.links.outputs, self._carriers()
+        for name in changed:
+            waiting.update(users.get(name, ()))
+        waiting -= self._dropped
+        left = len(self.links.nodes) // WORTH
+        while waiting:
+            beside = self._beside(waiting)
+            left -= len(waiting) + len(beside)
+            found = self._inferred(waiting, beside) if left >= 0 else None
+            if found is None:
+                self._infer_all()
+                return
+            following: set[int] = set()
+            for number in waiting:
+                for name in outputs[number]:
+                    if not name or name in self.fixed:
+                        continue
+                    before, after = self.types.get(name), found.get(name)
+                    is_same = before == after
+                    if not is_same and after is not None:
+                        self.types[name] = after
+                    elif not is_same:
+                        del self.types[name]
+                    if not is_same or number in carriers:
+                        following.update(users.get(name, ()))
+            # Of the nodes that were inferred together, each saw what the others give now.
+            waiting = following - waiting - self._dropped
+
+    def _carriers(self) -> set[int]:
+        """The nodes of whose results inference may know elements."""
+        if self._carried is None:
+            names, numbers = self.links.carried
+            self._carried = set(names), set(numbers)
+            self.links.carry(integers_of([self._constants[name] for name in self.fixed]), *self._carried)
+        return self._carried[1]
+
+    def _inferred(
+        self, numbers: Collection[int], beside: Collection[int]
+    ) -> dict[str, onnx.TypeProto] | None:
+        """The types that inference finds now of the results of these nodes, by name, with others `beside` them; None
+        where it ends with an error, as it then does for the whole graph."""
+        import onnx
+        import onnx.shape_inference
+
+        links, types = self.links, self.types
+        part = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
+        graph = part.graph
+        own = sorted((*numbers, *beside))
+        graph.node.extend([links.nodes[number] for number in own])
+        made = {name for number in own for name in links.outputs[number]}
+        known: list[onnx.TypeProto] = []
+        """The types that are stated."""
+        for name in dict.fromkeys(name for number in own for name in links.inputs[number]):
+            if name in self._constants:
+                graph.initializer.append(self._constants[name])
+            elif name and name not in made and name in types:
+                graph.input.add(name=name, type=types[name])
+                known.append(types[name])
+        for number in own:
+            for name in links.outputs[number]:
+                stated = types.get(name) if number in beside or name in self.fixed else self.stated.get(name)
+                if stated is not None:
+                    graph.value_info.add(name=name, type=stated)
+                    known.append(stated)
+        try:
+            values = infer_shapes(part).graph.value_info
+        except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+            return None
+        results = {value.name: value.type for value in values if value.HasField("type")}
+        found = {name: results[name] for k in numbers for name in links.outputs[k] if name in results}
+        return self._renamed(found, known)
+
+    def _beside(self, numbers: Collection[int]) -> set[int]:
+        """The nodes that give elements to operands of these, which inference may know."""
+        links, carriers, found = self.links, self._carriers(), set[int]()
+        waiting = list(numbers)
+        while waiting:
+            for name in links.inputs[waiting.pop()]:
+                maker = links.makers.get(name)
+                if (
+                    maker is not None
+                    and maker in carriers
+                    and maker not in numbers
+                    and maker not in found
+                    and name not in self.fixed
+                ):
+                    found.add(maker)
+                    waiting.append(maker)
+        return found
+
+    def _renamed(
+        self, found: dict[str, onnx.TypeProto], known: Iterable[onnx.TypeProto]
+    ) -> dict[str, onnx.TypeProto]:
+        """The types with other names for the extents for which inference made one up now: that which an extent of the
+        same value had for the same reason, or a new one."""
+        given: set[str] | None = None
+        names: dict[str, str] = {}
+        born = self._names_made_up() if any(map(_made_up, found.values())) else {}
+        for value, type in found.items():
+            if not _made_up(type):
+                continue
+            if given is None:
+                given = {name for each in known for name in _made_up(each)}
+            before = self.types.get(value)
+            had = list(_dims(before)) if before is not None else []
+            dims = list(_dims(type))
+            for place, dim in enumerate(dims):
+                name = dim.dim_param
+                if not is_made_up(name) or name in given:
+                    continue
+                if name not in names:
+                    old = had[place].dim_param if len(had) == len(dims) else ""
+                    if born.get(old) != value or old in names.values():
+                        old = self._fresh()
+                        born[old] = value
+                    names[name] = old
+                dim.dim_param = names[name]
+        return found
+
+    def _names_made_up(self) -> dict[str, str]:
+        """By name that inference made up for an extent, the value for which it did."""
+        if self._born is None:
+            self._born = {}
+            for outputs in self.links.outputs:
+                for value in outputs:
+                    type = self.types.get(value)
+                    # Of most types, a look at how they are stored is enough.
+                    if type is not None and b"unk__" in type.SerializeToString():
+                        for name in _made_up(type):
+                            if name not in self._taken:
+                                self._born.setdefault(name, value)
+        return self._born
+
+    def _fresh(self) -> str:
+        """A name for an extent that no other one has."""
+        while True:
+            name = f"unk__{self._count}"
+            self._count += 1
+            if name not in self._taken and name not in self._names_made_up():
+                return name
+
+    def _infer_all(self) -> None:
+        """Infers the types of all values anew."""
+        whole = type(self.model)()
+        whole.CopyFrom(self.model)
+        graph = whole.graph
+        if self._dropped:
+            del graph.node[:]
+            graph.node.extend(*self.nodes)
+        before = {tensor.name for tensor in graph.initializer}
+        graph.initializer.extend([tensor for name, tensor in self._constants.items() if name not in before])
+        state_types(graph, self.stated)
+        (self.types,) = WholeInference(whole, lambda graph: [graph]).found
+        self._born = None
+
+
+def _made_up(type: onnx.TypeProto) -> list[str]:
+    """The names of extents of a type that are made up."""
+    return [dim.dim_param for dim in _dims(type) if is_made_up(dim.dim_param)]
+
+
+def _dims(type: onnx.TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    """The extents of a type, of a sequence those of its elements."""
+    what = type.WhichOneof("value")
+    if what in ("tensor_type", "sparse_tensor_type"):
+        yield from getattr(type, what).shape.dim
+    elif what in ("sequence_type", "optional_type"):
+        yield from _dims(getattr(type, what).elem_type)
+    elif what == "map_type":
+        yield from _dims(type.map_type.value_type)
