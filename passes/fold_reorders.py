@@ -25,7 +25,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from xdsl.dialects import arith, tosa
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -43,7 +42,14 @@ from layout_ir.passes.folding.hoist_sink import (
 )
 from layout_ir.passes.folding.reformat import reformat_producers, reformat_users
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.rewriting import erase_dead, insert_after, is_literal, replace_op, retype
+from layout_ir.passes.rewriting import (
+    erase_dead,
+    holds_elements,
+    insert_after,
+    is_foreign_constant,
+    replace_op,
+    retype,
+)
 from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_ns
 from layout_ir.passes.selection.problem.frequency import weight_of
 
@@ -150,9 +156,9 @@ def shared(op: Operation) -> SSAValue | None:
 def of_constant(op: Operation) -> SSAValue | None:
     """A change of a literal   =>   the literal in that layout; not of a resource, whose bytes would have to move"""
     owner = op.operands[0].owner if op.operands else None
-    if not is_layout_change(op) or not isinstance(owner, nn.ConstantOp | arith.ConstantOp | tosa.ConstOp):
+    if not is_layout_change(op) or not isinstance(owner, Operation):
         return None
-    if not isinstance(owner, nn.ConstantOp) and not is_literal(owner):
+    if not isinstance(owner, nn.ConstantOp) and not (is_foreign_constant(owner) and holds_elements(owner)):
         return None
     again = owner.clone()
     again.results[0].name_hint = owner.results[0].name_hint

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, tosa
 from xdsl.dialects.builtin import ModuleOp, NoneAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -30,7 +29,13 @@ from layout_ir.argument_checks import check_program
 from layout_ir.dialects.layout import AnyAttr, ReorderOp, has_layout, is_any, is_tensor, with_format
 from layout_ir.dialects.nn import NN
 from layout_ir.passes.layout_pass import LayoutPass, errors_of_pass
-from layout_ir.passes.rewriting import insert_after, is_literal, retype, update_signatures
+from layout_ir.passes.rewriting import (
+    holds_elements,
+    insert_after,
+    is_foreign_constant,
+    retype,
+    update_signatures,
+)
 
 OPENED = frozenset({"arith", "linalg", "math", "nn", "tensor", "tosa"})
 """The dialects whose tensors are opened."""
@@ -79,8 +84,8 @@ def _is_opened(op: Operation) -> bool:
     types = [value.type for value in (*op.operands, *op.results)]
     if not all(has_layout(type) for type in types if is_tensor(type)):
         return False
-    if isinstance(op, arith.ConstantOp | tosa.ConstOp):
-        return is_literal(op)
+    if is_foreign_constant(op):
+        return holds_elements(op)
     return not any(_holds_tensors(block) for region in op.regions for block in region.blocks)
 
 

@@ -15,11 +15,10 @@ from time import monotonic
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from layout_ir.argument_checks import check_seconds
-from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
-from layout_ir.certificate.checking import seal
 from layout_ir.diagnostics import remark
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
+from layout_ir.forking import loading
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.selection.costs.cost_model import CostModel
@@ -30,9 +29,7 @@ from layout_ir.passes.selection.options.targets import find_target, target_named
 from layout_ir.passes.selection.problem.selection import Selection
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build, is_open
-from layout_ir.passes.selection.translation.origin import origin_of, text_of
-from layout_ir.passes.selection.translation.price_statement import price_statement
-from layout_ir.passes.selection.translation.program_solution import certify_program, solve_program
+from layout_ir.passes.selection.translation.program_solution import solve_program
 from layout_ir.selection.solver.selection_problem import Problem, Solution
 from layout_ir.selection.solver.solve import SOLVERS
 
@@ -60,7 +57,7 @@ def propagate(
     solution has no bound. Raises LayoutError for a target or solver that is unknown, or a solver that proves nothing
     where a certificate is wanted.
     """
-    _check(solver, time_limit, report or (f"the module's {CERTIFICATE}" if attach else None))
+    _check(solver, time_limit, report or ("the module's layout.certificate" if attach else None))
     target = find_target(target)
     opened = is_open(module)
     # A certificate that an earlier run wrote to `report` would be taken for one of this program.
@@ -80,6 +77,12 @@ def propagate(
         for omission in dict.fromkeys(selection.omissions):
             remark(omission.op, f"layouts may not be the cheapest: {omission.what}")
         if report is not None or attach:
+            with loading:  # what no other program needs
+                from layout_ir.certificate.checking import ATTRIBUTE, seal
+                from layout_ir.passes.selection.translation.origin import origin_of, text_of
+                from layout_ir.passes.selection.translation.price_statement import price_statement
+                from layout_ir.passes.selection.translation.program_solution import certify_program
+
             program = text_of(module) if attach else None
             origin = origin_of(chosen.name, costs, program, chosen_by)
             solution, certificate = certify_program(selection, time_limit, origin)
@@ -88,7 +91,7 @@ def propagate(
                 certificate["seal"] = seal(certificate)
             if attach:
                 text = json.dumps(certificate, separators=(",", ":"))
-                module.attributes[CERTIFICATE] = StringAttr(text)
+                module.attributes[ATTRIBUTE] = StringAttr(text)
             if report is not None:
                 write_result(json.dumps(certificate), report)
         else:

@@ -1,14 +1,25 @@
-"""Rewriting, as all passes do it: values are retyped, ops inserted and replaced, locations and signatures kept."""
+"""Rewriting, as all passes do it: values are retyped, ops inserted and replaced, locations and signatures kept.
+
+Passes that take any program know ops of arith, cf, scf, tensor and tosa by their names. A program of `nn` has none of
+them, and to import the dialects, only to ask for an instance, takes 0.06 s and 2 MB of a process that compiles one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith, tosa
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+
+_LITERAL_OF = {"arith.constant": "value", "tosa.const": "values"}
+"""By the name of an op that is a constant, that of the property with its elements."""
+
+
+def is_foreign_constant(op: object) -> bool:
+    """Whether `op` is the constant of a dialect other than `nn`."""
+    return isinstance(op, Operation) and op.name in _LITERAL_OF
 
 
 def retype(value: SSAValue, type: Attribute) -> SSAValue:
@@ -18,26 +29,24 @@ def retype(value: SSAValue, type: Attribute) -> SSAValue:
     hint = value.name_hint
     new = Rewriter.replace_value_with_new_type(value, type)
     new.name_hint = hint
-    if isinstance(new.owner, arith.ConstantOp | tosa.ConstOp):
-        _retype_literal(new.owner, type)
+    owner = new.owner
+    if isinstance(owner, Operation) and owner.name in _LITERAL_OF:
+        _retype_literal(owner, type)
     return new
 
 
-def _retype_literal(op: arith.ConstantOp | tosa.ConstOp, type: Attribute) -> None:
+def _retype_literal(op: Operation, type: Attribute) -> None:
     """Gives the literal of `op` the type of the result, encoding included, which these ops repeat there."""
-    name = _literal_name(op)
+    name = _LITERAL_OF[op.name]
     literal = op.properties[name]
     if isinstance(literal, DenseIntOrFPElementsAttr):
         op.properties[name] = DenseIntOrFPElementsAttr(type, literal.data)  # pyright: ignore
 
 
-def is_literal(op: arith.ConstantOp | tosa.ConstOp) -> bool:
-    """Whether the op holds its elements itself, and so can be retyped: not where a resource of the file has them."""
-    return isinstance(op.properties[_literal_name(op)], DenseIntOrFPElementsAttr)
-
-
-def _literal_name(op: arith.ConstantOp | tosa.ConstOp) -> str:
-    return "value" if isinstance(op, arith.ConstantOp) else "values"
+def holds_elements(op: Operation) -> bool:
+    """Whether a foreign constant holds its elements itself, and so can be retyped: not where a resource of the file has
+    them."""
+    return isinstance(op.properties[_LITERAL_OF[op.name]], DenseIntOrFPElementsAttr)
 
 
 def insert_after(value: SSAValue, op: Operation) -> None:

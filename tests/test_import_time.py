@@ -110,3 +110,11 @@ def test_selection_works_where_xdsl_is_not_installed():
 
 def test_negative_selection_imports_no_solver_before_it_is_used():
     assert not packages(loaded_after("import layout_ir.selection")) & {*HEAVY, "xdsl"}
+
+
+def test_a_network_is_compiled_without_dialects_that_it_has_no_ops_of():
+    pytest.importorskip("onnx")
+    modules = loaded_after("import layout_ir.api.compilation, layout_ir.frontends.onnx.importer")
+    assert "xdsl.dialects.func" in modules
+    others = ("arith", "cf", "linalg", "scf", "tensor", "test", "tosa")
+    assert not modules & {f"xdsl.dialects.{name}" for name in others}

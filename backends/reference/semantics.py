@@ -251,7 +251,7 @@ def literal_array(op: nn.ConstantOp) -> Array:
     data = op.literal.data.data
     kind = storage(dtype)
     stored = np.frombuffer(data, kind.newbyteorder("<")).astype(kind, copy=False)
-    whole = len(data) == element_size(op.infer_element()) * int(np.prod(op.infer()))
+    whole = len(data) == element_size(op.infer_element()) * prod(op.infer())
     return stored.reshape(op.infer()) if whole else stored.reshape(())
 
 

@@ -12,8 +12,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.api.executable import AnyProgram, Executable, Program, StatedShape
 from layout_ir.api.measure_settings import Measure
-from layout_ir.api.measured_selection import optimize
-from layout_ir.api.network_tuning import call_of, fastest, signature
 from layout_ir.api.program_arguments import entry_point, input_names, result_names
 from layout_ir.api.sectioned_program import SectionedProgram, cut
 from layout_ir.api.staged_program import StagedProgram
@@ -24,8 +22,8 @@ from layout_ir.backends.onednn.plan_steps import RunnablePlan
 from layout_ir.backends.onednn.rewrites.pipeline import rewrite_after_selection, rewrite_before_selection
 from layout_ir.forking import loading
 from layout_ir.gc_pause import gc_paused
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.options.targets import find_target
-from layout_ir.passes.selection.options.uniform_kernels import uniform_targets
 from layout_ir.passes.selection.translation.from_ir import is_open
 
 if TYPE_CHECKING:
@@ -85,11 +83,12 @@ class Compilation:
     ) -> Executable:
         """A model as a callable that, where it is open and `may_be_open`, is compiled for each shape that it is called
         with. `cache` is where whole programs are kept."""
-        with loading:
-            from layout_ir.frontends.onnx.model import load
+        with gc_paused():
+            with loading:
+                from layout_ir.frontends.onnx.model import load
 
-        loaded = load(model)
-        inputs = inputs_of(loaded, shapes or {})
+            loaded = load(model)
+            inputs = inputs_of(loaded, shapes or {})
         with_given = partial(self.with_given, model, shapes) if inputs.with_defaults else None
 
         def written(program: AnyProgram, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
@@ -132,17 +131,28 @@ class Compilation:
         return self.cache.part(module, compile) if kept and self.cache is not None else compile(module)
 
     def _choose_layouts(self, module: ModuleOp) -> None:
-        if is_open(module):
-            optimize(
-                module,
-                self.target,
-                measure=self.measure,
-                measure_seconds=self.measure_seconds,
-                threads=self.threads,
-            )
+        if not is_open(module):
+            return
+        if self.measure == "off":
+            optimize(module, self.target)
+            return
+        with loading:
+            from layout_ir.api import measured_selection
+
+        measured_selection.optimize(
+            module,
+            self.target,
+            measure=self.measure,
+            measure_seconds=self.measure_seconds,
+            threads=self.threads,
+        )
 
     def _tuned(self, module: ModuleOp, entry: str) -> Program:
         """The fastest of the program of least price and those whose convolutions are all of one kind."""
+        with loading:
+            from layout_ir.api.network_tuning import call_of, fastest, signature
+            from layout_ir.passes.selection.options.uniform_kernels import uniform_targets
+
         programs: dict[str, Program] = {}
         seen: set[tuple[str, ...]] = set()
         for kind, target in ("", self.target), *uniform_targets(find_target(self.target)).items():

@@ -23,6 +23,7 @@ from layout_ir.argument_checks import check_program, check_threads, checked_path
 from layout_ir.backends.onednn.library import library
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
+from layout_ir.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -72,7 +73,7 @@ def compile(
     library()
 
     def compilation(cache: ModelCache | None = None) -> Compilation:
-        with loading:
+        with loading, gc_paused():  # of modules nothing is garbage
             from layout_ir.api.compilation import Compilation
 
         check_measure(measure, measure_seconds, threads)

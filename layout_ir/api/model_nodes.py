@@ -30,7 +30,6 @@ class ModelNodes:
         versions of operators of the model itself."""
         with loading:
             from layout_ir.frontends.onnx.functions import domain_of, take_versions
-            from layout_ir.frontends.onnx.tensor_protos import array_of
 
         graph = model.graph
         self.versions = {domain_of(entry.domain): entry.version for entry in model.proto.opset_import}
@@ -43,7 +42,7 @@ class ModelNodes:
         self.constants: Mapping[str, Any] = {
             tensor.name: _texts(tensor)
             if tensor.data_type == _STRING
-            else array_of(tensor, model.folder, f"initializer '{tensor.name}'")
+            else model.array_of(tensor, f"initializer '{tensor.name}'")
             for tensor in graph.initializer
         }
         self._declared = {value.name: value for value in graph.input if value.name not in self.constants}

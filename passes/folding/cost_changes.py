@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects import arith, tensor, tosa
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.algebra.layout import Layout
@@ -19,10 +18,12 @@ from layout_ir.dialects.layout import (
     ReorderOp,
     dtype_of,
     has_layout,
+    is_any,
     layout_of,
 )
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
+from layout_ir.passes.rewriting import is_foreign_constant
 from layout_ir.passes.selection.costs.cost_model import fill_ns, reorder_ns
 from layout_ir.passes.selection.problem.frequency import weight_of
 
@@ -31,9 +32,12 @@ LayoutOnly = ReorderOp | CastOp | FillPadsOp
 
 def is_layout_change(op: object) -> bool:
     """Whether `op` changes layouts alone, between layouts that are known, of tensors whose extents are."""
-    if not isinstance(op, LayoutOnly) or (isinstance(op, ReorderOp) and not op.keeps_elements):
+    if not isinstance(op, LayoutOnly):
         return False
-    return not op.is_open and has_layout(op.source_type) and has_layout(op.result_type)
+    source, result = op.source_type, op.result_type
+    if is_any(source) or is_any(result) or (isinstance(op, ReorderOp) and not op.keeps_elements):
+        return False
+    return has_layout(source) and has_layout(result)
 
 
 def change_ns(source: Layout, result: Layout, dtype: str) -> int:
@@ -131,6 +135,6 @@ def is_disposable(op: Operation) -> bool:
 
 def is_literal(op: object) -> bool:
     """Whether `op` makes a tensor out of nothing, in any Format for the same price."""
-    return isinstance(op, nn.ConstantOp | arith.ConstantOp | tosa.ConstOp) or (
-        isinstance(op, tensor.EmptyOp) and not op.operands
-    )
+    if isinstance(op, nn.ConstantOp) or is_foreign_constant(op):
+        return True
+    return isinstance(op, Operation) and op.name == "tensor.empty" and not op.operands

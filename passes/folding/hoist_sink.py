@@ -7,7 +7,6 @@ branch ends with goes behind the branches.
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import ReorderOp, dtype_of, layout_of
@@ -23,7 +22,7 @@ def hoist_out_of_loop(op: Operation) -> bool:
         return False
     assert isinstance(op, LayoutOnly)
     loop = op.parent_op()
-    if not isinstance(loop, scf.ForOp | scf.WhileOp) or weight_of(op) <= weight_of(loop):
+    if loop is None or loop.name not in ("scf.for", "scf.while") or weight_of(op) <= weight_of(loop):
         return False
     if _is_inside(op.input, loop) or loop.parent is None:
         return False
@@ -38,7 +37,8 @@ def sink_into_branch(op: Operation) -> bool:
         return False
     users = [use.operation for use in op.results[0].uses]
     places = [_ancestor(user, op.parent) for user in users]
-    if not users or len(set(places)) != 1 or not isinstance(branch := places[0], scf.IfOp):
+    branch = places[0] if len(set(places)) == 1 else None
+    if branch is None or branch.name != "scf.if":
         return False
     blocks = [region.block for region in branch.regions if region.blocks]
     homes = {block for block in blocks for user in users if _ancestor(user, block) is not None}
@@ -65,7 +65,7 @@ def carry_other_layout(op: Operation) -> bool:
     argument = op.input
     block = argument.owner
     loop = block.parent_op() if isinstance(block, Block) else None
-    if not isinstance(loop, scf.ForOp) or not isinstance(block, Block) or loop.parent is None:
+    if loop is None or loop.name != "scf.for" or not isinstance(block, Block) or loop.parent is None:
         return False
     k = next(number for number, arg in enumerate(block.args) if arg is argument) - 1
     yielding = block.last_op
@@ -132,7 +132,7 @@ def move_behind_branches(op: Operation) -> bool:
         return False
     uses = list(op.result.uses)
     branch = op.parent_op()
-    if len(uses) != 1 or not isinstance(branch, scf.IfOp) or not isinstance(uses[0].operation, scf.YieldOp):
+    if len(uses) != 1 or branch is None or branch.name != "scf.if" or uses[0].operation.name != "scf.yield":
         return False
     k = uses[0].index
     ends = [region.block.last_op for region in branch.regions if region.blocks]

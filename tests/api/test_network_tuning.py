@@ -88,7 +88,7 @@ def test_a_tuned_network_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         seen.append(list(calls))
         return list(calls)[-1], 1.5
 
-    monkeypatch.setattr("layout_ir.api.compilation.fastest", last)
+    monkeypatch.setattr("layout_ir.api.network_tuning.fastest", last)
     executable = compile(module, tune=True)
     np.testing.assert_allclose(executable([x, i])[0], want, rtol=1e-5, atol=1e-5)
     (kinds,) = seen

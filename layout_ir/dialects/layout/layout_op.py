@@ -39,12 +39,14 @@ class LayoutDialectOp(IRDLOperation):
     @property
     def source_type(self) -> Tensor:
         """The tensor type of the operand."""
-        return tensor_type(self.input.type)
+        return tensor_type(
+            self.operands[0].type
+        )  # `self.input` takes several times as long, and this is asked often
 
     @property
     def result_type(self) -> Tensor:
         """The tensor type of the result."""
-        return tensor_type(self.result.type)
+        return tensor_type(self.results[0].type)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:

@@ -119,7 +119,7 @@ class ReorderOp(ChangeOp):
     @property
     def is_unquantized(self) -> bool:
         """Whether scale and zero point are 1 and 0 on both sides, so that an element stands for its own value."""
-        return all(
+        return UNQUANTIZED.keys().isdisjoint(self.properties) or all(
             _distinct(side) <= {neutral}
             for name, neutral in UNQUANTIZED.items()
             for side in self.quantization_parameter(name)

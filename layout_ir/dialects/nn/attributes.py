@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -107,10 +108,16 @@ def _show_list(show: Callable[[Any], str]) -> Callable[[Sequence[Any]], str]:
     return lambda values: f"[{', '.join(map(show, values))}]"
 
 
+@lru_cache(maxsize=1024)
+def _integers(values: tuple[int, ...]) -> Attribute:
+    """Layers have the same windows over and over, and to make an attribute takes 20 us."""
+    return DenseArrayBase.from_list(i64, values)
+
+
 _INTS = Kind(
     "a list of integers",
     DenseArrayBase.constr(i64),
-    lambda value: DenseArrayBase.from_list(i64, tuple(value)),
+    lambda value: _integers(tuple(value)),
     lambda attr: tuple(attr.get_values()),
     _parse_list(lambda parser: parser.parse_integer()),
     _show_list(str),

@@ -31,12 +31,15 @@ def names_in(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[s
     return found or [None] * count
 
 
+_UNKNOWN = UnknownLoc()
+
+
 def location(node: str, values: Sequence[str] = ()) -> NameLoc:
     """The location of an op that stands for the node or constant called `node`: a model has names, not lines.
 
     `values` are the names of its results, where they are those of the node.
     """
-    inner: Attribute = UnknownLoc()
+    inner: Attribute = _UNKNOWN
     for name in reversed(values):
         inner = NameLoc(StringAttr(name), inner)
     return NameLoc(StringAttr(node), inner)

@@ -53,7 +53,6 @@ from layout_ir.frontends.onnx.structured_values import (
 )
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of, names_defined
 from layout_ir.frontends.onnx.taken_branches import taken_branch
-from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.translation import Builder, Translation
 from layout_ir.frontends.onnx.untranslated import opaque
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
@@ -443,7 +442,7 @@ class _Import:
             if name in self.structured:
                 raise UnknownTypeError(f"{title} uses {quoted(name)}, {self.structured[name]}: no tensor")
             if name in self.initializers:
-                array = array_of(self.initializers[name], self.model.folder, f"initializer {quoted(name)}")
+                array = self.model.array_of(self.initializers[name], f"initializer {quoted(name)}")
                 self.budget.grow(array.nbytes)
                 self._store(name, Constant(array, name))
             elif name in self.constants:

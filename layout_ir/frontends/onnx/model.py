@@ -20,10 +20,12 @@ from layout_ir.frontends.onnx.node_order import with_sorted_nodes
 from layout_ir.frontends.onnx.old_opsets import OLDEST_READ, OPSET, renewed
 from layout_ir.frontends.onnx.sparse_tensors import with_dense_constants
 from layout_ir.frontends.onnx.subgraphs import graphs_of
-from layout_ir.frontends.onnx.tensor_protos import bring_inside, check_shape, numpy_type
+from layout_ir.frontends.onnx.tensor_protos import array_of, bring_inside, check_shape, numpy_type
+from layout_ir.frontends.onnx.weights_in_file import WeightsInFile, model_without_weights
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
 
 OLDEST_OPSET = OPSET
 """The oldest opset of a model that is read: those of 7 and 8 become models of this one first."""
@@ -37,11 +39,21 @@ class Model:
     calls: Sequence[Call]
     folder: Path | None
     """The folder of the file, for external data; None for a model that did not come from a file."""
+    weights: WeightsInFile | None = None
+    """The file of the model, where its large weights are still in it and not in `proto`."""
 
     @property
     def graph(self) -> onnx.GraphProto:
         """The graph, in which calls of functions stand as they were."""
         return self.proto.graph
+
+    def array_of(self, tensor: onnx.TensorProto, title: str) -> NDArray[Any]:
+        """The elements of an initializer in its shape. Raises OnnxImportError, naming `title`, as
+        `tensor_protos.array_of` does, and where the file has changed since the model was read."""
+        array = array_of(tensor, self.folder, title)
+        if self.weights is not None and tensor.external_data:
+            self.weights.check_unchanged()
+        return array
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,7 @@ def load(source: AnySource) -> Model:
 
     Raises OnnxImportError where it is cut, invalid or too old.
     """
-    model, folder, title = _read(source)
+    model, folder, title, weights = _read(source, in_parts=True)
     model = with_dense_constants(model, folder)
     opsets = _opsets(model.opset_import, title)
     for function in model.functions:
@@ -85,7 +97,7 @@ def load(source: AnySource) -> Model:
     # A model of other domains only, as converters of trees write them, need not say it.
     if any("" not in call.opsets and not domain_of(call.proto.domain) for call in calls):
         raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
-    return Model(model, calls, folder)
+    return Model(model, calls, folder, weights)
 
 
 def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
@@ -95,7 +107,7 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
 
     Raises OnnxImportError where it is cut or invalid.
     """
-    model, folder, title = _read(source)  # says so where the package is missing
+    model, folder, title, _ = _read(source, in_parts=False)  # says so where the package is missing
     import onnx
 
     _opsets(model.opset_import, title)
@@ -106,8 +118,11 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
     return model, folder
 
 
-def _read(source: AnySource) -> tuple[onnx.ModelProto, Path | None, str]:
-    """The checked model, its folder, and its title in messages."""
+def _read(
+    source: AnySource, *, in_parts: bool
+) -> tuple[onnx.ModelProto, Path | None, str, WeightsInFile | None]:
+    """The checked model, its folder, and its title in messages; with `in_parts`, a file without its large weights, if
+    they can be read from it later."""
     try:
         with loading:
             import onnx
@@ -116,10 +131,10 @@ def _read(source: AnySource) -> tuple[onnx.ModelProto, Path | None, str]:
             f"ONNX import needs the onnx package: pip install 'layout-ir[onnx]' ({error})"
         ) from error
 
-    folder = None
+    folder = weights = None
     if isinstance(source, WithoutDefaults):
-        model, folder, title = _read(source.source)
-        return _without_defaults(model, source.names), folder, title
+        model, folder, title, weights = _read(source.source, in_parts=in_parts)
+        return _without_defaults(model, source.names), folder, title, weights
     if isinstance(source, onnx.ModelProto):
         model, title = source, "the ModelProto"
     elif isinstance(source, bytes):
@@ -128,17 +143,19 @@ def _read(source: AnySource) -> tuple[onnx.ModelProto, Path | None, str]:
         path = Path(checked_path(source, "source"))
         title = f"'{path}'"
         try:
-            data = path.read_bytes()
+            model, weights = model_without_weights(path) if in_parts else (None, None)
+            if model is None:
+                model = _parse(path.read_bytes(), title)
         except OSError as error:
             raise OnnxImportError(f"cannot read {title}: {error.strerror or error}") from error
-        model, folder = _parse(data, title), path.parent
+        folder = path.parent
     else:
         raise OnnxImportError(
             f"a model is a path, the bytes of a file, or a ModelProto, not of type {type(source).__name__}"
         )
     _check(model, title)
     _check_names(model)
-    return renewed(with_sorted_nodes(model)), folder, title
+    return renewed(with_sorted_nodes(model)), folder, title, weights
 
 
 def _without_defaults(model: onnx.ModelProto, names: frozenset[str]) -> onnx.ModelProto:

@@ -23,9 +23,10 @@ formats would be one between prices and guesses. Variants of convolutions and re
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -82,11 +83,17 @@ elements of all other operands."""
 EXTENTS = 7
 """How many these are."""
 
+MOST_EXTENT = 1 << 60
+
+LEAST_RATIO, MOST_RATIO = 1e-3, 1e3
+"""Between which ratios of prices to a fit lie: beyond them it would be none."""
+
 
 @dataclass(frozen=True)
 class GroupModel:
     """The fit of one group: nanoseconds of a call, per byte, per operation; `factor` holds nine in ten errors, and
-    `median` half of them; `ratios` are those of prices to the fit, by extents."""
+    `median` half of them. `ratios` has the extents of each price and its ratio to the fit, as text: numbers between
+    commas, one row behind the other. A program asks few groups, and those of the others are never read."""
 
     call: float
     per_byte: float
@@ -94,14 +101,15 @@ class GroupModel:
     factor: float
     median: float
     count: int
-    ratios: tuple[tuple[Extents, float], ...] = ()
+    ratios: str = ""
 
     def ns(self, nbytes: int, operations: int) -> float:
         """What the fit says of an op that reads and writes so many bytes and does so many operations."""
         return self.call + self.per_byte * nbytes + self.per_operation * operations
 
     def corrected_ns(self, nbytes: int, operations: int, extents: Extents) -> float:
-        """The price of such an op of these extents, which the fit and its neighbours say."""
+        """The price of such an op of these extents, which the fit and its neighbours say. Raises LayoutError where
+        `ratios` are none."""
         ratio = 1.0
         if self.ratios:
             ratio = math.exp(float(_corrections(*self._neighbours, _points([extents]))[0]))
@@ -111,7 +119,26 @@ class GroupModel:
     @cached_property
     def _neighbours(self) -> tuple[Floats, Floats]:
         """The points of what was measured, and the logarithms of their ratios."""
-        return _points([extents for extents, _ in self.ratios]), np.log([ratio for _, ratio in self.ratios])
+        rows = self.measured()
+        return _points(rows[:, :EXTENTS]), np.log(rows[:, EXTENTS].copy())
+
+    def measured(self) -> Floats:
+        """The extents of each price and its ratio to the fit, a row per price. Raises LayoutError, naming the row,
+        where `ratios` are none."""
+        try:
+            rows = np.array(json.loads(f"[{self.ratios}]"), np.float64).reshape(-1, EXTENTS + 1)
+        except (TypeError, ValueError) as error:
+            raise LayoutError(f"ratios are no rows of {EXTENTS} extents and a ratio: {error}") from None
+        extents, ratios = rows[:, :EXTENTS], rows[:, EXTENTS]
+        sound = ((extents >= 0) & (extents < MOST_EXTENT) & (extents == np.floor(extents))).all(axis=1)
+        sound &= (ratios >= LEAST_RATIO) & (ratios <= MOST_RATIO)
+        if not sound.all():
+            row = ", ".join(f"{number:g}" for number in rows[int(np.argmin(sound))].tolist())
+            raise LayoutError(
+                f"ratios: {row} are no {EXTENTS} whole numbers from 0 to 2^60 and a number from "
+                f"{LEAST_RATIO:g} to {MOST_RATIO:g}"
+            )
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +206,7 @@ def _fit_group(extents: Sequence[Extents], rows: Floats, times: Floats) -> Group
         left_out = folds == fold
         fitted = np.maximum(rows @ _fit(rows[~left_out], times[~left_out]), 1.0)
         ratios = np.log(times / fitted)
-        corrections = _corrections(points[~left_out], ratios[~left_out], points[left_out])
+        corrections = _corrections(points[:, ~left_out], ratios[~left_out], points[:, left_out])
         errors += np.abs(corrections - ratios[left_out]).tolist()
     weights = _fit(rows, times)
     nine, half = (math.exp(float(np.quantile(errors, share))) if errors else math.inf for share in (0.9, 0.5))
@@ -188,17 +215,24 @@ def _fit_group(extents: Sequence[Extents], rows: Floats, times: Floats) -> Group
     by_extents: dict[Extents, list[float]] = {}
     for each, ratio in zip(extents, ratios.tolist(), strict=True):
         by_extents.setdefault(each, []).append(ratio)
-    means = tuple((each, math.exp(math.fsum(own) / len(own))) for each, own in sorted(by_extents.items()))
-    return GroupModel(call, per_byte, per_operation, nine, half, len(times), means)
+    means = ((each, math.exp(math.fsum(own) / len(own))) for each, own in sorted(by_extents.items()))
+    text = ratios_text(means)
+    return GroupModel(call, per_byte, per_operation, nine, half, len(times), text)
 
 
-def _points(extents: Sequence[Extents]) -> Floats:
-    return np.log(np.maximum(np.array(extents, np.float64), 1.0))
+def ratios_text(measured: Iterable[tuple[Iterable[int], float]]) -> str:
+    """The text of extents and their ratios, which `GroupModel.measured` reads."""
+    return ", ".join(",".join(map(str, (*extents, ratio))) for extents, ratio in measured)
+
+
+def _points(extents: Sequence[Extents] | Floats) -> Floats:
+    """The logarithms of extents, a column per point: sums over few coordinates of many points are those of rows."""
+    return np.log(np.maximum(np.array(extents, np.float64).T, 1.0, order="C"))
 
 
 def _corrections(points: Floats, ratios: Floats, at: Floats) -> Floats:
     """The logarithm of the ratio that is expected at each of the points `at`, by those known at `points`."""
-    squares = ((at[:, None, :] - points[None]) ** 2).sum(axis=2)
+    squares = ((at[:, :, None] - points[:, None]) ** 2).sum(axis=0)
     weights = 1.0 / (1.0 + squares / _NEAR**2) ** 2
     return (weights @ ratios) / (weights.sum(axis=1) + _FAR)
 

@@ -3,7 +3,7 @@
     {"format": "layout-ir price model 2", "machine": ..., "runtime": ..., "threads": 1,
      "groups": [{"op": "nn.conv", "variant": "pointwise", "formats": "channels last", "call": 0, "per_byte": 0.008,
                  "per_operation": 0.0085, "factor": 1.05, "median": 1.01, "count": 77,
-                 "ratios": [[1, 64, 3136, 1, 256, 3136, 16384, 1.07]]}]}
+                 "ratios": "1,64,3136,1,256,3136,16384,1.07"}]}
 
 Two are shipped, `onednn-avx2` and `onednn-avx512`: the kernels of oneDNN on these instructions, measured on one core by
 `benchmarks/shipped_prices.py`. They are the costs of target onednn where nobody names others, so that a program comes
@@ -16,24 +16,17 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
 from layout_ir.passes.selection.costs.cost_model import SHIPPED
 from layout_ir.passes.selection.costs.json_checks import list_at, object_at, unique_keys
 from layout_ir.passes.selection.costs.price_keys import MOST_TEXT
-from layout_ir.passes.selection.costs.price_model import (
-    EXTENTS,
-    WORST,
-    Extents,
-    Group,
-    GroupModel,
-    PriceModel,
-)
+from layout_ir.passes.selection.costs.price_model import WORST, Group, GroupModel, PriceModel, ratios_text
 from layout_ir.passes.selection.costs.price_table import PriceSource, source_at
 
-FORMAT = "layout-ir price model 2"
+FORMAT = "layout-ir price model 3"
 """What a file of a model begins with."""
 
 _MOST_BYTES = 1 << 20
@@ -41,10 +34,6 @@ _DIGITS = 4
 """Significant digits of coefficients: more are noise."""
 
 _RATIO_DIGITS = 3
-_LEAST_RATIO, _MOST_RATIO = 1e-3, 1e3
-"""Between which ratios lie: beyond them a fit would be none."""
-
-_MOST_EXTENT = 1 << 60
 
 _NUMBERS = ("call", "per_byte", "per_operation", "factor", "median", "count")
 
@@ -57,7 +46,9 @@ def model_text(model: PriceModel, of: PriceSource) -> str:
         for name in _NUMBERS:
             number = getattr(fit, name)
             entry[name] = number if name == "count" else _rounded(number, _DIGITS)
-        entry["ratios"] = [[*extents, _rounded(ratio, _RATIO_DIGITS)] for extents, ratio in fit.ratios]
+        entry["ratios"] = ratios_text(
+            (map(int, extents), _rounded(ratio, _RATIO_DIGITS)) for *extents, ratio in fit.measured().tolist()
+        )
         lines.append(json.dumps(entry))
     head = {"format": FORMAT, "machine": of.machine, "runtime": of.runtime, "threads": of.threads}
     groups = ",\n ".join(lines)
@@ -69,7 +60,8 @@ def _rounded(number: float, digits: int) -> float:
 
 
 def model_from_json(data: Any) -> tuple[PriceModel, PriceSource]:
-    """The model that a JSON object says, and whose prices it was fitted to. Raises LayoutError, naming the entry."""
+    """The model that a JSON object says, and whose prices it was fitted to. Raises LayoutError, naming the entry; for
+    ratios only where they are asked for."""
     whole = object_at(data, "", {"format", "machine", "runtime", "threads", "groups"})
     if whole.get("format") != FORMAT:
         raise LayoutError(f"format = {whole.get('format')!r} is not {FORMAT!r}: fit again")
@@ -77,38 +69,21 @@ def model_from_json(data: Any) -> tuple[PriceModel, PriceSource]:
     for k, given in enumerate(list_at(whole, "groups", "")):
         where = f"groups[{k}]"
         entry = object_at(given, where, {"op", "variant", "formats", "ratios", *_NUMBERS})
-        group = tuple(_text(entry, name, where) for name in ("op", "variant", "formats"))
+        group = tuple(_text(entry, name, where, MOST_TEXT) for name in ("op", "variant", "formats"))
         if group in groups:
             raise LayoutError(f"{where}: a second fit of {', '.join(group)}")
         numbers = {name: _number(entry, name, where) for name in _NUMBERS}
         count = int(numbers.pop("count"))
-        groups[group[0], group[1], group[2]] = GroupModel(
-            **numbers, count=count, ratios=_ratios(entry, where)
-        )
+        ratios = _text(entry, "ratios", where, _MOST_BYTES)
+        groups[group[0], group[1], group[2]] = GroupModel(**numbers, count=count, ratios=ratios)
     return PriceModel(groups), source_at(whole, "")
 
 
-def _text(entry: Mapping[str, Any], name: str, where: str) -> str:
+def _text(entry: Mapping[str, Any], name: str, where: str, most: int) -> str:
     text = entry.get(name)
-    if not isinstance(text, str) or len(text) > MOST_TEXT:
-        raise LayoutError(f"{where}: {name} = {text!r} is no text of at most {MOST_TEXT} characters")
+    if not isinstance(text, str) or len(text) > most:
+        raise LayoutError(f"{where}: {name} = {text!r} is no text of at most {most} characters")
     return text
-
-
-def _ratios(entry: Mapping[str, Any], where: str) -> tuple[tuple[Extents, float], ...]:
-    found: list[tuple[Extents, float]] = []
-    for k, given in enumerate(list_at(entry, "ratios", where)):
-        if not isinstance(given, list) or len(numbers := cast("list[Any]", given)) != EXTENTS + 1:
-            raise LayoutError(f"{where}.ratios[{k}] is no list of {EXTENTS} extents and a ratio")
-        *extents, ratio = numbers
-        if not all(type(extent) is int and 0 <= extent < _MOST_EXTENT for extent in extents):
-            raise LayoutError(f"{where}.ratios[{k}]: an extent is no whole number from 0 to 2^60")
-        if type(ratio) not in (int, float) or not _LEAST_RATIO <= ratio <= _MOST_RATIO:
-            raise LayoutError(
-                f"{where}.ratios[{k}]: {ratio!r} is no number from {_LEAST_RATIO:g} to {_MOST_RATIO:g}"
-            )
-        found.append((tuple(extents), float(ratio)))
-    return tuple(found)
 
 
 def _number(entry: Mapping[str, Any], name: str, where: str) -> float:

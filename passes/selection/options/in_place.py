@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import scf
-from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.diagnostics import name_of_op
@@ -25,8 +23,8 @@ from layout_ir.passes.selection.options.tensor_formats import shape_of
 ATTRIBUTE = "layout.in_place"
 """The attribute of an op after selection that has the pairs of its option, as [operand, result]."""
 
-_CARRIERS = (scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, CallOp)
-"""Ops of control flow, whose results may be the buffers of their operands or of what their regions yield."""
+_CARRIERS = {"scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "func.call"}
+"""Names of ops of control flow, whose results may be the buffers of their operands or of what their regions yield."""
 
 _SAME_BUFFER = (ViewOp, CastOp, FillPadsOp, ReorderOp)
 
@@ -70,7 +68,7 @@ def _kept(value: SSAValue, op: Operation) -> str | None:
         return "is an argument, whose buffer belongs to someone else"
     if isinstance(owner, nn.ConstantOp):
         return "is a constant"
-    if isinstance(owner, _CARRIERS):
+    if owner.name in _CARRIERS:
         return f"is what {owner.name} gives, which may be the buffer of something else"
     if owner.parent is not op.parent or op.parent is None:
         return "comes from outside of the block"
@@ -78,7 +76,7 @@ def _kept(value: SSAValue, op: Operation) -> str | None:
     for alias in same:
         for use in alias.uses:
             place = op.parent.find_ancestor_op_in_block(use.operation)
-            if place is not op and isinstance(use.operation, _CARRIERS):
+            if place is not op and use.operation.name in _CARRIERS:
                 return f"goes through {use.operation.name}, whose results may be the same buffer"
             if isinstance(use.operation, _SAME_BUFFER):
                 same.append(use.operation.results[0])

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
-from xdsl.utils.test_value import create_ssa_value
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
@@ -247,10 +246,9 @@ def _ask(
     formats: Sequence[Format],
     question: Callable[[Operation], PadValue],
 ) -> PadValue:
-    stand_ins = [
-        create_ssa_value(with_format(op.operands[k].type, fmt))
-        for k, fmt in zip(operands, formats, strict=False)
-    ]
+    stand_ins = Block(
+        arg_types=[with_format(op.operands[k].type, fmt) for k, fmt in zip(operands, formats, strict=False)]
+    ).args
     copy = op.clone()
     for k, stand_in in zip(operands, stand_ins, strict=True):
         copy.operands[k] = stand_in

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects import cf, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
@@ -28,19 +27,19 @@ from layout_ir.interfaces import OPTIONS, RegionLinks
 from layout_ir.passes.selection.options.tensor_formats import row_major, shape_of
 from layout_ir.passes.selection.problem.frequency import FREQUENCY, BlockFrequencies, calls_of, frequency_of
 
-_AGREEING = (
-    cf.BranchOp,
-    cf.ConditionalBranchOp,
-    FuncOp,
-    CallOp,
-    ReturnOp,
-    scf.ForOp,
-    scf.IfOp,
-    scf.WhileOp,
-    scf.YieldOp,
-    scf.ConditionOp,
-)
-"""Ops whose operands and results take part in equality constraints, and which choose nothing themselves."""
+_AGREEING = {
+    "cf.br",
+    "cf.cond_br",
+    "func.func",
+    "func.call",
+    "func.return",
+    "scf.for",
+    "scf.if",
+    "scf.while",
+    "scf.yield",
+    "scf.condition",
+}
+"""Names of ops whose operands and results take part in equality constraints, and which choose nothing themselves."""
 
 Use = tuple[Operation, int]
 """An op and the number of one of its operands."""
@@ -83,7 +82,7 @@ def decision_points(
             raise PassError(f"call of @{op.callee.string_value()}, which the module does not define", op)
         if FREQUENCY in op.attributes:
             frequency_of(op)
-        if OPTIONS in op.attributes and isinstance(op, _AGREEING) and touches_any(op):
+        if OPTIONS in op.attributes and op.name in _AGREEING and touches_any(op):
             raise PassError(
                 f"{OPTIONS} on {op.name}, whose tensors have the layouts of the ops around it: it chooses none",
                 op,
@@ -143,13 +142,13 @@ def _linked(module: ModuleOp) -> set[Use]:
 
 def _branches(op: Operation) -> Iterator[tuple[Use, SSAValue]]:
     """The operands that a branch of `cf` passes on, each with the argument of the block that takes it."""
-    if isinstance(op, cf.BranchOp):
-        taken = [(op.successor, 0)]
-    elif isinstance(op, cf.ConditionalBranchOp):
-        taken = [(op.then_block, 1), (op.else_block, 1 + len(op.then_arguments))]
+    if op.name == "cf.br":
+        firsts = [0]
+    elif op.name == "cf.cond_br":
+        firsts = [1, 1 + len(op.successors[0].args)]
     else:
         return
-    for block, first in taken:
+    for block, first in zip(op.successors, firsts, strict=True):
         for k, arg in enumerate(block.args):
             yield (op, first + k), arg
 
@@ -162,26 +161,30 @@ def _points_of(
             pass
         case FuncOp():
             yield from _function(op, calls.get(op.sym_name.data, []))
-        case scf.ForOp():
-            yielded = op.body.block.last_op
-            for k, (arg, result) in enumerate(zip(op.body.block.args[1:], op.results, strict=True)):
-                yield from _equality(op, ((op, 3 + k), (yielded, k)), (arg, result))
-        case scf.IfOp():
+        case Operation(name="scf.for"):
+            body = op.regions[0].block
+            for k, (arg, result) in enumerate(zip(body.args[1:], op.results, strict=True)):
+                yield from _equality(op, ((op, 3 + k), (body.last_op, k)), (arg, result))
+        case Operation(name="scf.if"):
             ends = [block.last_op for region in op.regions for block in region.blocks]
             for k, result in enumerate(op.results):
                 yield from _equality(op, tuple((end, k) for end in ends), (result,))
-        case scf.WhileOp():
-            before, after = op.before_region.block, op.after_region.block
+        case Operation(name="scf.while"):
+            before, after = (region.block for region in op.regions)
             for k, arg in enumerate(before.args):
                 yield from _equality(op, ((op, k), (after.last_op, k)), (arg,))
             for k, (arg, result) in enumerate(zip(after.args, op.results, strict=True)):
                 yield from _equality(op, ((before.last_op, 1 + k),), (arg, result))
-        case ReturnOp() | CallOp() | scf.ConditionOp():
+        case Operation(name="func.return" | "func.call" | "scf.condition"):
             pass
-        case scf.YieldOp() if isinstance(op.parent_op(), scf.ForOp | scf.IfOp | scf.WhileOp):
+        case Operation(name="scf.yield") if _is_structured(op.parent_op()):
             pass
         case _:
             yield from _ordinary(op, weights, linked)
+
+
+def _is_structured(op: Operation | None) -> bool:
+    return op is not None and op.name in ("scf.for", "scf.if", "scf.while")
 
 
 def _ordinary(op: Operation, weights: BlockFrequencies, linked: set[Use]) -> Iterator[DecisionPoint]:

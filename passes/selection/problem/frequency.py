@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects import scf
-from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -103,17 +101,17 @@ def frequency_of(op: Operation) -> int:
         if not isinstance(given, IntegerAttr) or given.value.data < 0:
             raise PassError(f"{FREQUENCY} = {given} is no count: a whole number from 0 on", op)
         return given.value.data
-    if isinstance(op, scf.ForOp):
-        bounds = [_constant(value) for value in (op.lb, op.ub, op.step)]
-        low, high, step = bounds
+    if op.name == "scf.for":
+        low, high, step = map(_constant, op.operands[:3])
         if low is not None and high is not None and step:
             return max(-(-(high - low) // step), 0)
         return LOOP_TRIPS
-    return LOOP_TRIPS if isinstance(op, scf.WhileOp) else 1
+    return LOOP_TRIPS if op.name == "scf.while" else 1
 
 
 def _constant(value: SSAValue) -> int | None:
     owner = value.owner
-    if isinstance(owner, ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
+    if isinstance(owner, Operation) and owner.name == "arith.constant":
+        number = owner.properties["value"]
+        return number.value.data if isinstance(number, IntegerAttr) else None
     return None

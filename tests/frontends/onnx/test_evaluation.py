@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,6 +162,8 @@ MOVES: list[tuple[list[Any], dict[str, Any]]] = [
     ([node("OneHot", "i d v")], {"i": ints(1, 0), "d": np.array(3), "v": V[:2]}),
     ([node("EyeLike", "a", dtype=TensorProto.INT64, k=1)], {"a": A[0]}),
     ([node("Trilu", "a", upper=0)], {"a": A}),
+    ([node("Trilu", "a k")], {"a": A, "k": np.array(1)}),
+    ([node("Trilu", "a k", upper=0)], {"a": A, "k": np.array(-1)}),
     ([node("TopK", "v k", "y z")], {"v": V, "k": ints(2)}),
     ([node("Compress", "v c")], {"v": V, "c": np.array([True, False, True])}),
     ([node("Unique", "v")], {"v": V}),
@@ -216,3 +221,20 @@ def test_negative_complex_numbers_are_not_cut():
     source = model([it], {}, constants={"a": np.array([1 + 2j], np.complex64)})
     with pytest.raises(OnnxImportError, match=r"node 0 'y' \(Cast\): .*complex"):
         from_onnx(source)
+
+
+def test_positions_and_masks_do_not_load_the_reference():
+    # It takes 0.1 s to import and 5 MB, and every language model has them.
+    program = """
+import sys
+import numpy as np
+from layout_ir.frontends.onnx import from_onnx
+from tests.frontends.onnx.models import model, node
+nodes = [node("Range", "z n o", "p"), node("Unsqueeze", "p a", "q"), node("Tile", "q r", "t"), node("Trilu", "t o")]
+constants = {"z": np.array(0), "n": np.array(3), "o": np.array(1), "a": np.array([0]), "r": np.array([3, 1])}
+module = from_onnx(model(nodes, {}, constants=constants, opset=21))
+(result,) = [op for op in module.walk() if op.name == "nn.constant"]
+assert list(result.literal.get_values()) == [0, 1, 2, 0, 0, 2, 0, 0, 0], result
+sys.exit("onnx.reference" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])

@@ -84,8 +84,8 @@ MALFORMED: list[tuple[Any, str]] = [
     ([], "expected an object, found list"),
     ({"reorders": []}, "unknown key 'reorders': the keys are missing, op, reorder, unit"),
     (
-        {"format": "layout-ir price model 2", "groups": []},
-        "a file of format 'layout-ir price model 2': costs are a cost table .* 'layout-ir prices 1'",
+        {"format": "layout-ir price model 3", "groups": []},
+        "a file of format 'layout-ir price model 3': costs are a cost table .* 'layout-ir prices 1'",
     ),
     ({"missing": "maybe"}, "missing = 'maybe' is neither model nor forbid"),
     ({"unit": 5}, "unit = 5 is no name"),

@@ -14,7 +14,7 @@ from layout_ir.passes.selection.costs.cost_model import SHIPPED
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.costs.measured_costs import End, MeasuredCosts, Origin
 from layout_ir.passes.selection.costs.price_keys import PriceKey, TensorKey
-from layout_ir.passes.selection.costs.price_model import GroupModel, PriceModel
+from layout_ir.passes.selection.costs.price_model import EXTENTS, GroupModel, PriceModel
 from layout_ir.passes.selection.costs.price_model_file import (
     model_from_json,
     model_text,
@@ -34,7 +34,7 @@ MODEL = PriceModel(
             2.0,
             1.5,
             9,
-            (((1, 8, 49, 1, 16, 49, 1152), 1.25), ((2, 8, 49, 2, 16, 49, 1152), 0.5)),
+            "1,8,49,1,16,49,1152,1.25, 2,8,49,2,16,49,1152,0.5",
         ),
     }
 )
@@ -47,11 +47,10 @@ def test_what_is_written_is_read_back() -> None:
 
 
 def test_coefficients_are_rounded_to_what_is_not_noise() -> None:
-    extents = (1, 2, 3, 4, 5, 6, 7)
-    fit = GroupModel(123456.789, 1 / 3, 0.0, 1.23456, 1.1, 12, ((extents, 1.23456),))
+    fit = GroupModel(123456.789, 1 / 3, 0.0, 1.23456, 1.1, 12, "1,2,3,4,5,6,7,1.23456")
     model, _ = model_from_json(json.loads(model_text(PriceModel({("a", "b", "c"): fit}), SOURCE)))
     assert model.groups["a", "b", "c"] == GroupModel(
-        123500.0, 0.3333, 0.0, 1.235, 1.1, 12, ((extents, 1.23),)
+        123500.0, 0.3333, 0.0, 1.235, 1.1, 12, "1,2,3,4,5,6,7,1.23"
     )
 
 
@@ -76,18 +75,35 @@ def _data(**changes: Any) -> Any:
         (_data(factor=0.5), r"groups\[0\]: factor = 0.5 is no number from 1 to 4"),
         (_data(factor=1e9), r"groups\[0\]: factor = 1000000000.0 is no number from 1 to 4"),
         (_data(count=True), r"groups\[0\]: count = True is no number"),
-        (_data(ratios={}), r"groups\[0\]: ratios is no list but dict"),
-        (_data(ratios=[[1, 2]]), r"groups\[0\].ratios\[0\] is no list of 7 extents and a ratio"),
-        (_data(ratios=[[1, 2, 3, 4, 5, 6, -7, 1.0]]), r"ratios\[0\]: an extent is no whole number"),
-        (_data(ratios=[[1, 2, 3, 4, 5, 6, 2**70, 1.0]]), r"ratios\[0\]: an extent is no whole number"),
-        (_data(ratios=[[1] * 7 + [0]]), r"groups\[0\].ratios\[0\]: 0 is no number from 0.001 to 1000"),
-        (_data(ratios=[[1] * 7 + [float("nan")]]), r"ratios\[0\]: nan is no number"),
+        (_data(ratios=[]), r"groups\[0\]: ratios = \[\] is no text"),
         (_data(op=None), r"groups\[0\]: op = None is no text"),
     ],
 )
 def test_negative_a_damaged_model_is_refused_with_its_place(data: Any, reason: str) -> None:
     with pytest.raises(LayoutError, match=reason):
         model_from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "reason"),
+    [
+        ("1,2", "ratios are no rows of 7 extents and a ratio"),
+        ("1,2,3,4,5,6,seven,1.0", "ratios are no rows of 7 extents and a ratio"),
+        ('1,2,3,4,5,6,"seven",1.0', "ratios are no rows of 7 extents and a ratio: .*seven"),
+        ('{"a": 1},2,3,4,5,6,7,8', "ratios are no rows of 7 extents and a ratio"),
+        ("[1,2],3,4,5,6,7,8,9", "ratios are no rows of 7 extents and a ratio"),
+        ("1,2,3,4,5,6,7,1.0, 1,2,3,4,5,6,-7,1.5", "ratios: 1, 2, 3, 4, 5, 6, -7, 1.5 are no 7 whole numbers"),
+        ("1,2,3,4,5,6,7.5,1.0", "are no 7 whole numbers"),
+        (f"1,2,3,4,5,6,{2**70},1.0", "are no 7 whole numbers"),
+        ("1,2,3,4,5,6,Infinity,1.0", "are no 7 whole numbers"),
+        ("1,2,3,4,5,6,7,0", "ratios: 1, 2, 3, 4, 5, 6, 7, 0 are no .* and a number from 0.001 to 1000"),
+        ("1,2,3,4,5,6,7,NaN", "and a number from 0.001 to 1000"),
+    ],
+)
+def test_negative_damaged_ratios_are_refused_where_they_are_asked_for(ratios: str, reason: str) -> None:
+    model, _ = model_from_json(_data(ratios=ratios))
+    with pytest.raises(LayoutError, match=reason):
+        model.groups["nn.conv", "dense", "channels last"].corrected_ns(1, 1, (1,) * EXTENTS)
 
 
 # Those of the package -----------------------------------------------------------------------------------------------

@@ -1,0 +1,200 @@
+"""Models in files, read without their large weights, which are read one by one when they are asked for.
+
+To read a file, parse it and copy weights out of the message takes their memory three times, and that of the message is
+given back late. So of a file the message is read alone: what `raw_data` an initializer has, of `_LEAST` bytes or more,
+it has as external data afterwards, as weights in a file beside the model, but in the file of the model itself.
+`read_external` reads them.
+
+A message of protobuf is a row of fields: the number of the field with the kind of its value, both in one integer, and
+the value, of which kind 2 has its length in front. Integers are written by seven bits, the lowest first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, BinaryIO
+
+from layout_ir.frontends.onnx.import_error import OnnxImportError
+
+if TYPE_CHECKING:
+    import onnx
+
+_LEAST = 1 << 16
+"""Bytes of weights from which on they stay in the file: to find them and open it anew takes 50 us, as long as to copy
+200 kB does, and smaller ones are few bytes together."""
+
+_GRAPH = 7  # of a model
+_INITIALIZER = 5  # of a graph
+_RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 9, 13, 14  # of a tensor
+_KEY, _VALUE = 1, 2  # of an entry of external data
+_EXTERNAL = 1
+"""That the elements of a tensor are external data."""
+
+_INTEGER, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+"""Kinds of values."""
+
+_MOST_BYTES = 1 << 31
+"""Of a message that protobuf reads."""
+
+_MOST_FIELDS = 1 << 18
+"""Of a model, its graph and large tensors together, which take a second: the largest networks have fewer nodes."""
+
+_PLAIN_NAME = re.compile(r"[\w+-][\w .+-]*", re.ASCII)
+"""Names of files that a model can give as the location of its external data, on every system."""
+
+
+class _OtherFile(Exception):
+    """The file is none that is read in this way."""
+
+
+@dataclass(frozen=True)
+class WeightsInFile:
+    """The file of a model, as it was when the message was read."""
+
+    path: Path
+    stamp: tuple[int, ...]
+    """What differs where the file was written or replaced."""
+
+    def check_unchanged(self) -> None:
+        """Raises OnnxImportError where the file is another than it was."""
+        try:
+            is_same = _stamp(os.lstat(self.path)) == self.stamp
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise OnnxImportError(f"'{self.path}' has changed while it was read")
+
+
+def model_without_weights(path: Path) -> tuple[onnx.ModelProto, WeightsInFile] | tuple[None, None]:
+    """The model in a file and where its weights are; None for a file that is to be read as a whole: a small one, one
+    that external data may not be in, or one that holds no model. Raises OSError."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    status = os.lstat(path)
+    may_be_external = S_ISREG(status.st_mode) and status.st_nlink == 1 and os.access(path.parent, os.R_OK)
+    is_named = _PLAIN_NAME.fullmatch(path.name) is not None
+    if not may_be_external or not is_named or not _LEAST <= status.st_size < _MOST_BYTES:
+        return None, None
+    model = onnx.ModelProto()
+    try:
+        with path.open("rb") as file:
+            weights = WeightsInFile(path, _stamp(os.fstat(file.fileno())))
+            model.ParseFromString(b"".join(_Rewriting(file, path.name).model(status.st_size)))
+    except (_OtherFile, DecodeError):
+        return None, None
+    weights.check_unchanged()
+    return model, weights
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class _Rewriting:
+    """Reads a model from a file and gives the message without weights, piece by piece."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        self._left = _MOST_FIELDS
+
+    def model(self, end: int) -> Iterator[bytes]:
+        for number, kind, size in self._fields(end):
+            if (number, kind) == (_GRAPH, _BYTES):
+                graph = b"".join(self._graph(self._file.tell() + size))
+                yield _field(number, graph)
+            else:
+                yield self._copied(number, kind, size)
+
+    def _graph(self, end: int) -> Iterator[bytes]:
+        for number, kind, size in self._fields(end):
+            if (number, kind) == (_INITIALIZER, _BYTES) and size >= _LEAST:
+                yield _field(number, b"".join(self._tensor(self._file.tell() + size)))
+            else:
+                yield self._copied(number, kind, size)
+
+    def _tensor(self, end: int) -> Iterator[bytes]:
+        """A tensor. Raises _OtherFile for one that has weights twice, or is external data already."""
+        is_moved = False
+        for number, kind, size in self._fields(end):
+            if number == _EXTERNAL_DATA or (number == _RAW_DATA and is_moved):
+                raise _OtherFile
+            if (number, kind) == (_DATA_LOCATION, _INTEGER):
+                if size:
+                    raise _OtherFile
+                # Left out: to say that it is in the message is to say nothing.
+            elif number == _RAW_DATA and kind == _BYTES and size >= _LEAST:
+                is_moved = True
+                place = {"location": self._name, "offset": self._file.tell(), "length": size}
+                for key, value in place.items():
+                    entry = _field(_KEY, key.encode()) + _field(_VALUE, str(value).encode())
+                    yield _field(_EXTERNAL_DATA, entry)
+                yield _tag(_DATA_LOCATION, _INTEGER) + _integer(_EXTERNAL)
+                self._file.seek(size, os.SEEK_CUR)
+            else:
+                yield self._copied(number, kind, size)
+
+    def _fields(self, end: int) -> Iterator[tuple[int, int, int]]:
+        """Number and kind of each field up to `end`, and the bytes of its value, which whoever asks reads or skips; an
+        integer is given in place of its bytes. Raises _OtherFile where there are no fields, or too many."""
+        while (at := self._file.tell()) < end:
+            self._left -= 1
+            if self._left < 0:
+                raise _OtherFile
+            tag = self._read_integer()
+            number, kind = tag >> 3, tag & 7
+            if kind in (_INTEGER, _BYTES):
+                size = self._read_integer()
+            elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
+                size = 8 if kind == _EIGHT_BYTES else 4
+            else:
+                raise _OtherFile
+            if kind != _INTEGER and size > end - self._file.tell():
+                raise _OtherFile
+            yield number, kind, size
+        if at != end:
+            raise _OtherFile
+
+    def _copied(self, number: int, kind: int, size: int) -> bytes:
+        if kind == _INTEGER:
+            return _tag(number, kind) + _integer(size)
+        data = self._file.read(size)
+        if len(data) != size:
+            raise _OtherFile
+        return _field(number, data) if kind == _BYTES else _tag(number, kind) + data
+
+    def _read_integer(self) -> int:
+        found = 0
+        for shift in range(0, 70, 7):
+            byte = self._file.read(1)
+            if not byte:
+                break
+            found |= (byte[0] & 0x7F) << shift
+            if byte[0] < 0x80:
+                return found
+        raise _OtherFile
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _tag(number, _BYTES) + _integer(len(data)) + data
+
+
+def _tag(number: int, kind: int) -> bytes:
+    return _integer(number << 3 | kind)
+
+
+def _integer(number: int) -> bytes:
+    if number < 0x80:
+        return bytes((number,))
+    digits = bytearray()
+    while number >= 0x80:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    digits.append(number)
+    return bytes(digits)
