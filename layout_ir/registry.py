@@ -34,7 +34,7 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "nn": lazy("layout_ir.dialects.nn", "NN"),
 }
 
-_INCOMPLETE = ("linalg", "memref", "tensor", "tosa")
+_INCOMPLETE = ("arith", "linalg", "math", "memref", "tensor", "tosa")
 """Dialects of xDSL that lack ops of MLIR; `layout_ir.dialects.upstream` has these."""
 
 

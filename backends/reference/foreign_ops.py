@@ -349,7 +349,7 @@ _TYPES = [
     *(op for op in tosa.TOSA.operations if op is not tosa.YieldOp and op not in _TENSOR_OPS),
     *(
         op
-        for dialect in ("linalg", "tensor", "tosa")
+        for dialect in ("arith", "math", "linalg", "tensor", "tosa")
         for op in ADDITIONS[dialect]
         if op.name not in _NO_TENSORS
     ),

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, IndexType
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from layout_ir.dialects.upstream.arith_ops import known_as
 from layout_ir.foreign.scalar import FUNCTIONS, Trap, Value, apply, compute_dtype, constant_value
 from layout_ir.foreign.structured import Structured, element
 
@@ -104,7 +105,7 @@ def _run_block(block: Block, arguments: Sequence[Known]) -> list[Known]:
             continue
         alone = all(summed[o.result] for o in operands if isinstance(o, Accumulator))
         compute = partial(apply, op)
-        values[result] = _result(type(op), op, result.type, operands, compute, alone=alone)
+        values[result] = _result(known_as(op), op, result.type, operands, compute, alone=alone)
     return []
 
 

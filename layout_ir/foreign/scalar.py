@@ -35,6 +35,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import element_type_of
 from layout_ir.dialects.nn.elementwise import divide, erf
+from layout_ir.dialects.upstream.arith_ops import (
+    ErfcOp,
+    IndexCastUnsignedOp,
+    IsFiniteOp,
+    IsNaNOp,
+    RemainderOp,
+    known_as,
+)
 from layout_ir.elements.element_types import element_type
 from layout_ir.elements.numpy_types import HALVES, computed, narrow, widen
 from layout_ir.errors import LayoutError
@@ -137,6 +145,8 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def _fma_of_numbers(a: float, b: float, c: float) -> float:
+    if python_math.isinf(c) and python_math.isfinite(a) and python_math.isfinite(b):
+        return c  # where the product alone is beyond the largest number, too
     if not all(map(python_math.isfinite, (a, b, c))):
         return a * b + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
@@ -175,6 +185,7 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     arith.MinimumfOp: _minimum,
     arith.MaxnumfOp: np.fmax,
     arith.MinnumfOp: np.fmin,
+    RemainderOp: np.fmod,
     arith.AddiOp: np.add,
     arith.SubiOp: np.subtract,
     arith.MuliOp: np.multiply,
@@ -197,8 +208,11 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     math.AbsFOp: np.abs,
     math.AbsIOp: np.abs,
     math.AcosOp: np.arccos,
+    math.AcoshOp: np.arccosh,
     math.AsinOp: np.arcsin,
+    math.AsinhOp: np.arcsinh,
     math.AtanOp: np.arctan,
+    math.AtanhOp: np.arctanh,
     math.Atan2Op: np.arctan2,
     math.CbrtOp: np.cbrt,
     math.CeilOp: np.ceil,
@@ -206,6 +220,7 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     math.CosOp: np.cos,
     math.CoshOp: np.cosh,
     math.ErfOp: partial(erf, np),
+    ErfcOp: np.vectorize(python_math.erfc, otypes=[np.float64]),
     math.ExpOp: np.exp,
     math.Exp2Op: np.exp2,
     math.ExpM1Op: np.expm1,
@@ -246,16 +261,24 @@ CASTS: tuple[type[Operation], ...] = (
     arith.TruncIOp,
     arith.SIToFPOp,
     arith.FPToSIOp,
+    arith.FPToUIOp,
     arith.IndexCastOp,
+    IndexCastUnsignedOp,
     arith.ExtUIOp,
     arith.UIToFPOp,
 )
 """Ops that convert each element to the type of their result."""
 
-COMPARISONS: tuple[type[Operation], ...] = (arith.CmpiOp, arith.CmpfOp)
-"""Ops that compare two elements of one type; the result is an i1."""
+PREDICATES: dict[type[Operation], Callable[..., Any]] = {
+    IsFiniteOp: np.isfinite,
+    IsNaNOp: np.isnan,
+}
+"""The NumPy function of each question about one float; the result is an i1."""
 
-_UNSIGNED_CASTS = (arith.ExtUIOp, arith.UIToFPOp)
+COMPARISONS: tuple[type[Operation], ...] = (arith.CmpiOp, arith.CmpfOp, *PREDICATES)
+"""Ops that compare elements of one type; the result is an i1."""
+
+_UNSIGNED_CASTS = (arith.ExtUIOp, arith.UIToFPOp, IndexCastUnsignedOp)
 
 # Predicates of arith.cmpi: eq ne slt sle sgt sge ult ule ugt uge.
 _COMPARE = (
@@ -395,6 +418,10 @@ def _function(op: Operation) -> Callable[..., Any]:
         return _as_unsigned
     if isinstance(op, arith.FPToSIOp):
         return np.trunc
+    if isinstance(op, arith.FPToUIOp):
+        return _natural
+    if type(op) in PREDICATES:
+        return PREDICATES[type(op)]
     if isinstance(op, math.FPowIOp):
         return _integer_power
     if isinstance(op, CASTS):
@@ -404,14 +431,19 @@ def _function(op: Operation) -> Callable[..., Any]:
         return _COMPARE[predicate] if predicate < 6 else _unsigned(_COMPARE[predicate - 4])
     if isinstance(op, arith.CmpfOp):
         return _float_comparison(op.predicate.value.data)
-    if type(op) not in FUNCTIONS:
+    known = known_as(op)
+    if known not in FUNCTIONS:
         raise Trap(f"{op.name} is not known here")
-    return FUNCTIONS[type(op)]
+    return FUNCTIONS[known]
 
 
 def _integer_power(base: Any, exponent: Any) -> Any:
     """In the type of the base: of a whole exponent NumPy would make double precision."""
     return np.power(base, np.asarray(exponent).astype(np.asarray(base).dtype))
+
+
+def _natural(x: Any) -> Any:
+    return np.trunc(x).astype(np.uint64)
 
 
 def _as_unsigned(x: Any) -> Any:

@@ -26,6 +26,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from layout_ir.dialects.layout import is_number, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.upstream.arith_ops import known_as
 from layout_ir.foreign.rescale import rescale_body
 from layout_ir.foreign.scalar import (
     CASTS,
@@ -50,7 +51,7 @@ class Structured:
     """`op` as loops. `maps` has one indexing map per operand (of a scalar: no dims), `result_maps` one per result.
 
     `init[k]` is the operand whose elements result k starts from (destination-passing style), None where there is none.
-    `one_type`: the verifier of the op asks for exactly one type of all tensors.
+    `one_type`: the verifier of the op asks for exactly one type of all tensors, but for the i1 of comparisons.
     """
 
     op: Operation
@@ -129,7 +130,7 @@ def structured(op: Operation) -> Structured | None:
         return _linalg(op)
     if isinstance(op, BroadcastOp | ReduceOp):
         return _named(op)
-    if type(op) in ELEMENTWISE:
+    if isinstance(op, ELEMENTWISE):
         return _elementwise(op)
     return _tosa(op)
 
@@ -178,9 +179,16 @@ def _elementwise(op: Operation) -> Structured | None:
     """An op of arith or math on whole tensors."""
     identity = tuple(AffineExpr.dimension(d) for d in range(len(shape(op.results[0]))))
     maps = tuple(identity if is_tensor(value.type) else () for value in op.operands)
-    one_type = not isinstance(op, CASTS + COMPARISONS)
+    one_type = not isinstance(op, CASTS)
     return Structured(
-        op, maps, (identity,), frozenset(), lambda a, i: [apply(op, a)], (None,), one_type, function=type(op)
+        op,
+        maps,
+        (identity,),
+        frozenset(),
+        lambda a, i: [apply(op, a)],
+        (None,),
+        one_type,
+        function=known_as(op),
     )
 
 

@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from xdsl.utils.test_value import create_ssa_value
 
 import layout_ir
+from layout_ir.dialects.upstream.arith_ops import ErfcOp, RemainderOp
 from layout_ir.foreign.scalar import DIVISIONS, FUNCTIONS, Trap, apply, scalar_of
 
 Number = Any
@@ -89,9 +90,14 @@ FLOATS: dict[type[Operation], Callable[..., Any]] = {
     arith.MaxnumfOp: max,
     arith.MinnumfOp: min,
     math.AbsFOp: abs,
+    RemainderOp: m.fmod,
+    ErfcOp: m.erfc,
     math.AcosOp: m.acos,
+    math.AcoshOp: m.acosh,
     math.AsinOp: m.asin,
+    math.AsinhOp: m.asinh,
     math.AtanOp: m.atan,
+    math.AtanhOp: m.atanh,
     math.Atan2Op: m.atan2,
     math.CbrtOp: m.cbrt,
     math.CeilOp: m.ceil,
@@ -217,6 +223,11 @@ def test_fma_rounds_once(kind: Any, mantissa: int):
             product = _representable(Fraction(a) * Fraction(b), mantissa)
             twice += _representable(Fraction(product) + Fraction(c), mantissa) != want
     assert twice, "nothing here tells one rounding from two"
+
+
+def test_an_infinity_outweighs_a_product_that_is_too_large():
+    op = _op(math.FmaOp, f64, 3)
+    assert apply(op, [np.float64(-1e308), np.float64(1e10), np.float64("inf")]) == m.inf
 
 
 @pytest.mark.parametrize(("kind", "stored"), [(f16, 0.0999755859375), (bf16, 0.10009765625)])

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects import arith, math, test
 from xdsl.dialects.builtin import Builtin
-from xdsl.ir import Operation
+from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 
-from layout_ir.foreign.scalar import CASTS, COMPARISONS, DIVISIONS, FUNCTIONS, apply
+from layout_ir.dialects.upstream import with_additions
+from layout_ir.foreign.scalar import CASTS, COMPARISONS, DIVISIONS, FUNCTIONS, PREDICATES, apply
 from tests.oracles import mlir
 from tests.oracles.mlir_scalar import Case, run_scalars, width
 
@@ -44,6 +45,8 @@ EXACT = (
     "arith.minnumf", "math.ceil", "math.floor", "math.fma", "math.round", "math.roundeven", "math.sqrt", "math.trunc",
 )  # fmt: skip
 """Ops of floats whose result IEEE 754 gives to the last bit."""
+
+CASTS_OF_INDICES = ("arith.index_cast", "arith.index_castui")
 
 TWICE = ("math.fma", "arith.sitofp", "arith.uitofp", "arith.truncf")
 """Ops whose results of half precision the runner rounds twice."""
@@ -131,9 +134,17 @@ def decoded(bits: Bits, type: str) -> NDArray[Any]:
     return bits.astype(f"u{width(type) // 8}").view(f"i{width(type) // 8}")
 
 
+def _arith() -> Dialect:
+    return arith.Arith
+
+
+def _math() -> Dialect:
+    return math.Math
+
+
 def _op(text: str, operands: tuple[str, ...]) -> Operation:
     context = Context()
-    for dialect in (Builtin, arith.Arith, math.Math, test.Test):
+    for dialect in (Builtin, with_additions("arith", _arith), with_additions("math", _math), test.Test):
         context.load_dialect(dialect)
     names = "abc"[: len(operands)]
     makers = "\n".join(f'%{n} = "test.op"() : () -> {t}' for n, t in zip(names, operands, strict=True))
@@ -157,11 +168,12 @@ def _defined(
             minus = args[1] if kind == "i1" else args[1] == -1
             least = args[0] if kind == "i1" else args[0] == np.iinfo(args[0].dtype).min
             keep &= ~(minus & least)
-    if name == "arith.fptosi":
+    if name in ("arith.fptosi", "arith.fptoui"):
         with np.errstate(invalid="ignore"):
             whole = np.trunc(args[0].astype(np.float64))
-        limit = 2.0 ** (width(result) - 1)
-        keep &= (whole >= -limit) & (whole < limit)
+        unsigned = name == "arith.fptoui"
+        limit = 2.0 ** (width(result) - (not unsigned))
+        keep &= (whole >= (0 if unsigned else -limit)) & (whole < limit)
     if name == "math.powf":
         for arg in args:
             keep &= ~np.isnan(arg) | _is_quiet(arg, kind)
@@ -198,6 +210,7 @@ def _comparisons() -> list[tuple[str, tuple[str, ...], str]]:
         "true",
     )  # fmt: skip
     found = [(f"arith.cmpi {p}, %a, %b : {t}", (t, t), "i1") for p in integer for t in INTEGERS]
+    found += [(f"{op.name} %a : {t}", (t,), "i1") for op in PREDICATES for t in FLOATS]
     return found + [(f"arith.cmpf {p}, %a, %b : {t}", (t, t), "i1") for p in floating for t in FLOATS]
 
 
@@ -208,12 +221,17 @@ def _casts() -> list[tuple[str, tuple[str, ...], str]]:
         if width(a) < width(b):
             pairs += [("arith.extsi", a, b), ("arith.extui", a, b), ("arith.trunci", b, a)]
     for a, b in itertools.product(whole, FLOATS):
-        pairs += [("arith.sitofp", a, b), ("arith.uitofp", a, b), ("arith.fptosi", b, a)]
+        pairs += [
+            ("arith.sitofp", a, b),
+            ("arith.uitofp", a, b),
+            ("arith.fptosi", b, a),
+            ("arith.fptoui", b, a),
+        ]
     for a, b in itertools.product(FLOATS, FLOATS):
         if width(a) < width(b):
             pairs += [("arith.extf", a, b), ("arith.truncf", b, a)]
     for a in whole:
-        pairs += [("arith.index_cast", a, "index"), ("arith.index_cast", "index", a)]
+        pairs += [(name, *order) for name in CASTS_OF_INDICES for order in ((a, "index"), ("index", a))]
     return [(f"{name} %a : {a} to {b}", (a,), b) for name, a, b in pairs]
 
 

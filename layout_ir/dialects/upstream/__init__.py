@@ -5,6 +5,7 @@ linalg_named.py         named structured ops: products, convolutions, poolings, 
 linalg_bodies.py        their scalar bodies
 linalg_forms.py         linalg.generic, map, reduce, softmax and Winograd transforms
 linalg_syntax.py        what their custom forms have in common
+arith_ops.py            ops of arith and math on tensors, flags, and ops that xDSL lacks
 tosa_ops.py             ops of tosa, as one table
 wider_ops.py            ops that xDSL verifies more strictly than MLIR
 word_attributes.py      attributes that are one word
@@ -19,6 +20,7 @@ from dataclasses import replace
 
 from xdsl.ir import Attribute, Dialect, Operation
 
+from layout_ir.dialects.upstream.arith_ops import ARITH_OPS, MATH_OPS
 from layout_ir.dialects.upstream.linalg_forms import FORM_OPS
 from layout_ir.dialects.upstream.linalg_named import NAMED_OPS
 from layout_ir.dialects.upstream.linalg_relayout import PackOp, RelayoutOp, UnPackOp
@@ -34,6 +36,8 @@ from layout_ir.dialects.upstream.word_attributes import (
 )
 
 ADDITIONS: dict[str, tuple[type[Operation], ...]] = {
+    "arith": ARITH_OPS,
+    "math": MATH_OPS,
     "linalg": (PackOp, UnPackOp, *FORM_OPS, *NAMED_OPS),
     "tosa": (*TOSA_OPS.values(), *WIDER_OPS["tosa"]),
     "tensor": WIDER_OPS["tensor"],

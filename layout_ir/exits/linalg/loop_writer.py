@@ -193,7 +193,7 @@ class _LoopWriter:
         if not isinstance(op, _HANDED_ON) and any(DYNAMIC_INDEX in _shape(x) for x in tensors):
             raise LocatedError(f"{name_of_op(op)} on dynamic extents has no form as loops", op)
         match op:
-            case LinalgStructuredOperation() if not op.results:
+            case _ if op.dialect_name() == "linalg" and not op.results:
                 return  # on buffers of the program itself
             case arith.ConstantOp() if is_tensor(op.result.type):
                 made = self._constant(nest, op)
@@ -234,9 +234,9 @@ class _LoopWriter:
             case LinalgStructuredOperation():
                 self._generic(nest, op)
                 return
-            case _ if op.name.split(".")[0] in ("arith", "math") and any(
-                is_tensor(r.type) for r in op.results
-            ):
+            case _ if op.dialect_name() in ("arith", "math") and [is_tensor(r.type) for r in op.results] == [
+                True
+            ]:
                 made = self._elementwise(nest, op)
             case _ if isinstance(op, _HANDED_ON):
                 self._hand_on(op)

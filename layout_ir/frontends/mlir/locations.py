@@ -299,8 +299,10 @@ class LocatedParser(Parser):
             text, start = self.lexer.input.content, self._op_names[-1]
             name = text[start : error.span.start].strip()
             dialect = name.partition(".")[0]
+            known = dialect in self.ctx.registered_dialect_names
+            what = f"op '{name}' is not known" if known else f"there is no dialect '{dialect}'"
             return (
-                f"there is no dialect '{dialect}': '{name}' is read in its generic form alone, which tools of MLIR "
+                f"{what}: '{name}' is read in its generic form alone, which tools of MLIR "
                 f"print with --mlir-print-op-generic{_way_in(dialect)}"
             )
         else:

@@ -40,12 +40,14 @@ def fold(node: Node) -> list[NDArray[Any]] | None:
     None where an input is no constant, the op is not supported here, or it costs too much. Raises OnnxImportError where
     the node is not valid or the op fails on these inputs.
     """
-    if not node.is_constant() or node.domain:
+    name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    if not node.is_constant() or (node.domain and name not in FOLDERS):
         return None
-    if node.op_type not in BY_NUMPY:
+    if name not in BY_NUMPY:
         return evaluate(node)
-    check_signature(node)
-    folder = _elementwise if node.op_type in ELEMENTWISE else FOLDERS[node.op_type]
+    if not node.domain:
+        check_signature(node)
+    folder = _elementwise if name in ELEMENTWISE else FOLDERS[name]
     result = folder(node)
     return None if result is None else [result]
 

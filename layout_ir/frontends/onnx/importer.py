@@ -389,7 +389,7 @@ class _Import:
 
     def _translate(self, node: Node) -> Sequence[Value | None]:
         translation = self.translations.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
-        kept = self.keep_quantized and node.op_type == "DequantizeLinear"
+        kept = self.keep_quantized and node.op_type == "DequantizeLinear" and node.has_known_types()
         if not kept and (translation is None or not translation.takes_constants):
             arrays = fold(node)
             if arrays is not None:

@@ -15,7 +15,7 @@ from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
 from layout_ir.frontends.onnx.functions import Call, domain_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse, quoted
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.frontends.onnx.values import Constant, Value, is_splat
+from layout_ir.frontends.onnx.values import Constant, Value, is_known, is_splat
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -217,6 +217,10 @@ class Node:
         """Whether the node has inputs and all are known at import."""
         values = [value for value in self._inputs if value is not None]
         return bool(values) and all(isinstance(value, Constant) for value in values)
+
+    def has_known_types(self) -> bool:
+        """Whether the constants among the inputs are of element types that a program has: those of 4 bits are not."""
+        return all(is_known(value.array.dtype) for value in self._inputs if isinstance(value, Constant))
 
     def constant_inputs(self) -> list[NDArray[Any] | None]:
         """The arrays of all inputs, None where one is left out; only for a node that `is_constant`."""

@@ -86,5 +86,9 @@ def _numbers(side: NDArray[Any] | None) -> list[float] | None:
     return None if side is None else np.ravel(side).astype(float).tolist()
 
 
-CONVERSIONS = {"QuantizeLinear": Translation(_quantize), "DequantizeLinear": Translation(_dequantize)}
+CONVERSIONS = {
+    f"{domain}{name}": Translation(translate)
+    for name, translate in (("QuantizeLinear", _quantize), ("DequantizeLinear", _dequantize))
+    for domain in ("", "com.microsoft.")  # where ONNX Runtime had 4 and 16 bits before the standard
+}
 """The translations that models get which run, beside all others."""

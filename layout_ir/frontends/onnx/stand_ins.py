@@ -192,12 +192,7 @@ def _like(number: int) -> StandIn:
 
         if len(node.input) <= number or not node.input[number]:
             return [onnx.helper.make_node("Cast", [node.input[0]], ["result"], to=onnx.TensorProto.UINT8)]
-        return [
-            _integers("one dim", [-1]),
-            onnx.helper.make_node("Reshape", [node.input[number], "one dim"], ["elements"]),
-            onnx.helper.make_node("Cast", [node.input[0]], ["indices"], to=onnx.TensorProto.INT64),
-            onnx.helper.make_node("Gather", ["elements", "indices"], ["result"]),
-        ]
+        return [onnx.helper.make_node("CastLike", [node.input[0], node.input[number]], ["result"])]
 
     return nodes
 

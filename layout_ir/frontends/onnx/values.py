@@ -38,9 +38,14 @@ class Constant:
 Value = Constant | SSAValue
 
 
+def is_known(dtype: np.dtype[Any]) -> bool:
+    """Whether there is an element type in the IR for a NumPy type."""
+    return dtype.name in _ELEMENTS
+
+
 def element_of(dtype: np.dtype[Any], title: str) -> Attribute:
     """The element type in the IR for a NumPy type. Raises OnnxImportError, naming `title`, where there is none."""
-    if dtype.name not in _ELEMENTS:
+    if not is_known(dtype):
         raise UnknownTypeError(f"{title} has element type {dtype.name}; supported are {', '.join(_ELEMENTS)}")
     return _ELEMENTS[dtype.name]
 

@@ -152,6 +152,13 @@ def test_negative_an_op_on_tensors_that_is_not_known_is_an_error_that_names_it()
             }""",
             r"dense_resource<far.*> : tensor<2xf32> has no form as loops: write its values as dense",
         ),
+        (
+            """func.func @main(%x: tensor<4xi8>) -> (tensor<4xi8>, tensor<4xi8>) {
+              %low, %high = arith.mului_extended %x, %x : tensor<4xi8>
+              func.return %low, %high : tensor<4xi8>, tensor<4xi8>
+            }""",
+            r"arith\.mului_extended on tensors has no form as loops",
+        ),
     ],
 )
 def test_negative_what_has_no_loops_is_an_error(text: str, reason: str):
@@ -194,3 +201,18 @@ def test_broadcasts_concats_splats_and_transpositions_of_scalars_are_loops(tmp_p
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3), (2, 4), ())]
     assert_agree({"moves": (module, inputs)}, tmp_path, convert=convert_to_loops, exact=True)
+
+
+def test_ops_on_buffers_of_the_program_itself_stay():
+    module = parse(
+        """
+        func.func @main(%x: memref<4xf32>, %y: memref<4x3xf32>, %z: memref<3x4xf32>) {
+          linalg.broadcast ins(%x : memref<4xf32>) outs(%y : memref<4x3xf32>) dimensions = [1]
+          linalg.transpose ins(%y : memref<4x3xf32>) outs(%z : memref<3x4xf32>) permutation = [1, 0]
+          func.return
+        }
+        """
+    )
+    before = print_module(module)
+    write_loops(module)
+    assert print_module(module) == before

@@ -13,7 +13,14 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from layout_ir.frontends.onnx import OnnxImportError, evaluation, folding, from_onnx, index_folding
+from layout_ir.frontends.onnx import (
+    OnnxImportError,
+    evaluation,
+    folding,
+    from_onnx,
+    index_folding,
+    quantization_folding,
+)
 from tests.frontends.onnx.models import NEWEST, ints, model, node, ops_of
 from tests.frontends.onnx.running import check_close, run
 
@@ -206,8 +213,8 @@ def test_old_versions_are_not_computed_as_new_ones(op: str, axis: int):
 
 
 def test_all_ops_that_take_part_are_tested():
-    indexed = {*index_folding.FOLDERS}  # in a file of their own
-    tested = {*UNARY, *BINARY, *indexed, "Where", "Cast", *(nodes[-1].op_type for nodes, _ in MOVES)}
+    others = {*index_folding.FOLDERS, *quantization_folding.FOLDERS}  # in files of their own
+    tested = {*UNARY, *BINARY, *others, "Where", "Cast", *(nodes[-1].op_type for nodes, _ in MOVES)}
     known = {*evaluation.COSTS, *evaluation.ELEMENTWISE, *folding.ELEMENTWISE, *folding.FOLDERS}
     rest = {
         "ArgMin", "BitShift", "CastLike", "CumProd", "Hardmax", "ReduceL1", "ReduceL2", "ReduceLogSum",

@@ -69,6 +69,22 @@ def test_conversions_give_what_onnx_runtime_gives(op: str, x: Any, constants: An
     np.testing.assert_array_equal(ours, theirs)
 
 
+@needs_library
+@pytest.mark.parametrize("dtype", [np.uint16, np.int16])
+def test_sixteen_bits_in_the_domain_of_onnx_runtime(dtype: Any):
+    """Its quantizer writes them so up to opset 20."""
+    runtime = pytest.importorskip("onnxruntime")
+    made = model("QuantizeLinear", X, scales(0.001, dtype(9)), 17, domain="com.microsoft")
+    back = helper.make_node("DequantizeLinear", ["y", "scale", "zero_point"], ["z"], domain="com.microsoft")
+    made.graph.node.append(back)
+    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("z", TensorProto.FLOAT, X.shape))
+    made.opset_import.add(domain="com.microsoft", version=1)
+    [theirs] = runtime.InferenceSession(made.SerializeToString()).run(None, {"x": X})
+    executable = li.compile(made)
+    np.testing.assert_allclose(executable([X])[0], theirs, rtol=0, atol=1e-6)
+    assert not executable.fallbacks
+
+
 BLOCKS = scales(np.full((2, 3, 2), 0.5), np.zeros((2, 3, 2), np.int8))
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ import layout_ir as li
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.frontends.onnx.evaluation import evaluate
+from tests.backends.onednn.small_programs import needs_library
 from tests.frontends.onnx.models import constants_of, literal_of, model, node
 from tests.frontends.onnx.test_evaluation import compare
 
@@ -87,7 +89,7 @@ def test_quantized(dtype: str, kind: str, moved: bool):
         ("DequantizeLinear", {"x": np.arange(8, dtype=np.int32), "s": np.float32(0.5)}, {}),
         (
             "DequantizeLinear",
-            {"x": np.arange(8, dtype=np.int8).reshape(2, 4), "s": np.ones((2, 2), np.float32)},
+            {"x": np.arange(10, dtype=np.int8).reshape(2, 5), "s": np.ones((2, 3), np.float32)},
             {"axis": 1, "block_size": 2},
         ),
         ("QuantizeLinear", {"x": np.arange(8, dtype=np.float16), "s": np.float16(0.5)}, {}),
@@ -106,6 +108,48 @@ def test_rarer_forms_go_to_the_reference(
     arrays = {name: np.asarray(value) for name, value in constants.items()}
     assert compare([node(op, "x s", "y", **attributes)], arrays, 21)
     assert asked == [op]
+
+
+@pytest.mark.usefixtures("no_reference")
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int8"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_blocks_of_four_bits_and_more(dtype: str, axis: int):
+    rng = np.random.default_rng(axis % 2)
+    low, high = {"int4": (-8, 7), "uint4": (0, 15), "int8": (-128, 127)}[dtype]
+    shape = (2, 6) if axis == 0 else (4, 3)
+
+    def levels(*extents: int) -> NDArray[Any]:
+        return rng.integers(low, high, extents, endpoint=True).astype(
+            np.dtype(getattr(ml_dtypes, dtype, dtype))
+        )
+
+    constants = {"x": levels(4, 6), "s": rng.uniform(0.1, 2, shape).astype(np.float32), "z": levels(*shape)}
+    assert compare([node("DequantizeLinear", "x s z", "y", axis=axis, block_size=2)], constants, 21)
+
+
+@needs_library
+def test_weights_of_four_bits_are_dequantized_once():
+    runtime = pytest.importorskip("onnxruntime")
+    options = runtime.SessionOptions()
+    # Else it multiplies by rows that it rounds to 8 bits.
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    rng = np.random.default_rng(0)
+    constants = {
+        "q": rng.integers(-8, 7, (8, 4), endpoint=True).astype(ml_dtypes.int4),
+        "s": rng.uniform(0.1, 2, 4).astype(np.float32),
+        "z": np.zeros(4, ml_dtypes.int4),
+    }
+    for domain in ("", "com.microsoft"):
+        nodes = [node("DequantizeLinear", "q s z", "w", axis=1), node("MatMul", "x w", "y")]
+        nodes[0].domain = domain
+        made = model(nodes, {"x": (3, 8)}, constants=constants, opset=21)
+        made.opset_import.add(domain="com.microsoft", version=1)
+        made.ir_version = 10
+        executable = li.compile(made)
+        x = rng.standard_normal((3, 8)).astype(np.float32)
+        [theirs] = runtime.InferenceSession(made.SerializeToString(), options).run(None, {"x": x})
+        np.testing.assert_allclose(executable([x])[0], theirs, rtol=1e-5, atol=1e-5)
+        assert not executable.fallbacks
 
 
 def test_negative_a_scale_for_an_axis_that_is_not_there():
@@ -132,6 +176,7 @@ def test_common_constants_do_not_load_the_reference():
 import sys
 import numpy as np
 from layout_ir.frontends.onnx import from_onnx
+from tests.backends.onednn.small_programs import needs_library
 from tests.frontends.onnx.models import model, node
 nodes = [node("Equal", "n m", "e"), node("Where", "e n m", "w"), node("Mod", "w m", "o"),
          node("DequantizeLinear", "x s", "d"), node("QuantizeLinear", "d s", "q"), node("Relu", "d", "y")]

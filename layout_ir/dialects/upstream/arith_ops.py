@@ -1,0 +1,494 @@
+"""Ops of arith and math that MLIR takes on tensors and vectors and xDSL on scalars alone, flags that xDSL lacks, and
+ops that it has not.
+
+    %b = arith.cmpf olt, %x, %y : tensor<3x4xf32>        the result is a tensor<3x4xi1>
+    %r = arith.select %b, %x, %y : tensor<3x4xi1>, tensor<3x4xf32>
+    %i = arith.fptosi %r : tensor<3x4xf32> to tensor<3x4xi32>
+    %s = arith.shrsi %i, %i exact : tensor<3x4xi32>
+
+Each class that takes the place of one of xDSL's derives from it, so that passes know it; `known_as` gives that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    UnitAttr,
+    UnrankedTensorType,
+    VectorType,
+    i1,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import (
+    IRDLOperation,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+NO_FLAGS = arith.FastMathFlagsAttr("none")
+
+
+def element_of(type: Attribute) -> Attribute:
+    """The type of one element of a tensor or vector; of a scalar, its own."""
+    return getattr(type, "element_type", type)
+
+
+def bits_of(type: Attribute) -> Attribute:
+    """The type of a comparison of elements of `type`: as many i1, in the same layout."""
+    match type:
+        case TensorType():
+            return TensorType(i1, type.get_shape(), type.encoding)
+        case UnrankedTensorType():
+            return UnrankedTensorType(i1)
+        case VectorType():
+            return VectorType(i1, type.shape, type.scalable_dims)
+        case _:
+            return i1
+
+
+def known_as(op: Operation) -> type[Operation]:
+    """The class of xDSL that the class of an op takes the place of; its own, where it takes none."""
+    return _TAKES_PLACE_OF.get(type(op), type(op))
+
+
+# Comparisons ----------------------------------------------------------------------------------------------------------
+
+
+def _check_comparison(op: Operation) -> None:
+    left, right, result = (value.type for value in (*op.operands, *op.results))
+    if left != right:
+        raise VerifyException(f"{left} is compared with {right}")
+    _check_bits(left, result)
+
+
+def _check_bits(of: Attribute, result: Attribute) -> None:
+    if result != bits_of(of):
+        raise VerifyException(f"the result for {of} is {bits_of(of)}, not {result}")
+
+
+def _check_element(type: Attribute, *kinds: type[Attribute]) -> None:
+    if not isinstance(element_of(type), kinds):
+        raise VerifyException(f"elements of {type} are not those that the op takes")
+
+
+def _parse_operands(parser: Parser, count: int) -> list[Any]:
+    operands = [parser.parse_unresolved_operand()]
+    while len(operands) < count:
+        parser.parse_punctuation(",")
+        operands.append(parser.parse_unresolved_operand())
+    return operands
+
+
+def _parse_rest(parser: Parser) -> tuple[arith.FastMathFlagsAttr, dict[str, Attribute], Attribute]:
+    """What stands behind the operands: flags, attributes and a type."""
+    flags = NO_FLAGS
+    if parser.parse_optional_keyword("fastmath") is not None:
+        flags = arith.FastMathFlagsAttr(arith.FastMathFlagsAttr.parse_parameter(parser))
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    return flags, attributes, parser.parse_type()
+
+
+def _print_rest(printer: Printer, op: Operation, *types: Attribute) -> None:
+    flags = op.properties.get("fastmath", NO_FLAGS)
+    if isinstance(flags, arith.FastMathFlagsAttr) and flags != NO_FLAGS:
+        printer.print_string(" fastmath")
+        flags.print_parameter(printer)
+    printer.print_op_attributes(op.attributes)
+    printer.print_string(" : ")
+    printer.print_list(types, printer.print_attribute)
+
+
+def _parse_predicate(parser: Parser, words: list[str]) -> int:
+    start = parser.pos
+    word = parser.parse_identifier()
+    if word not in words:
+        parser.raise_error(f"'{word}' is no predicate: {', '.join(words)} are", start, parser.pos)
+    parser.parse_punctuation(",")
+    return words.index(word)
+
+
+@irdl_op_definition
+class CompareIntegersOp(arith.CmpiOp):
+    """`arith.cmpi`"""
+
+    name = "arith.cmpi"
+
+    predicate = prop_def(IntegerAttr)
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        predicate = _parse_predicate(parser, arith.CMPI_COMPARISON_OPERATIONS)
+        operands = _parse_operands(parser, 2)
+        _, attributes, type = _parse_rest(parser)
+        return cls.create(
+            operands=parser.resolve_operands(operands, [type, type], parser.pos),
+            result_types=[bits_of(type)],
+            properties={"predicate": IntegerAttr(predicate, 64)},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {arith.CMPI_COMPARISON_OPERATIONS[self.predicate.value.data]}, ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        _print_rest(printer, self, self.lhs.type)
+
+    def verify_(self) -> None:
+        _check_element(self.lhs.type, IntegerType, IndexType)
+        _check_comparison(self)
+
+
+@irdl_op_definition
+class CompareFloatsOp(arith.CmpfOp):
+    """`arith.cmpf`"""
+
+    name = "arith.cmpf"
+
+    predicate = prop_def(IntegerAttr)
+    lhs = operand_def()
+    rhs = operand_def()
+    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=NO_FLAGS)
+    result = result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        predicate = _parse_predicate(parser, arith.CMPF_COMPARISON_OPERATIONS)
+        operands = _parse_operands(parser, 2)
+        flags, attributes, type = _parse_rest(parser)
+        return cls.create(
+            operands=parser.resolve_operands(operands, [type, type], parser.pos),
+            result_types=[bits_of(type)],
+            properties={"predicate": IntegerAttr(predicate, 64), "fastmath": flags},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {arith.CMPF_COMPARISON_OPERATIONS[self.predicate.value.data]}, ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        _print_rest(printer, self, self.lhs.type)
+
+    def verify_(self) -> None:
+        _check_element(self.lhs.type, *_FLOATS)
+        _check_comparison(self)
+
+
+@irdl_op_definition
+class ChooseOp(arith.SelectOp):
+    """`arith.select` by one i1, or by an i1 per element."""
+
+    name = "arith.select"
+    assembly_format: ClassVar[str | None] = None
+
+    cond = operand_def()
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        operands = _parse_operands(parser, 3)
+        _, attributes, type = _parse_rest(parser)
+        condition: Attribute = i1
+        if parser.parse_optional_punctuation(",") is not None:
+            condition, type = type, parser.parse_type()
+        return cls.create(
+            operands=parser.resolve_operands(operands, [condition, type, type], parser.pos),
+            result_types=[type],
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        condition = () if self.cond.type == i1 else (self.cond.type,)
+        _print_rest(printer, self, *condition, self.result.type)
+
+    def verify_(self) -> None:
+        condition, *types = (value.type for value in (*self.operands, *self.results))
+        if len(set(types)) != 1:
+            raise VerifyException(f"it chooses one of {types[0]} and {types[1]} as {types[2]}")
+        if condition not in (i1, bits_of(types[0])):
+            raise VerifyException(
+                f"the condition for {types[0]} is i1 or {bits_of(types[0])}, not {condition}"
+            )
+
+
+# Conversions ----------------------------------------------------------------------------------------------------------
+
+_FLOATS: tuple[Any, ...] = AnyFloat.__args__  # pyright: ignore
+
+
+def _width(element: Attribute) -> int:
+    return getattr(element, "bitwidth", 64)
+
+
+def _shape(type: Attribute) -> Any:
+    """The extents of a tensor or vector; None of a scalar, or where there is no rank."""
+    return type.get_shape() if isinstance(type, TensorType | VectorType) else None
+
+
+def _check_conversion(
+    source: tuple[Any, ...], target: tuple[Any, ...], grows: bool | None
+) -> Callable[[Operation], None]:
+    """Checks that elements of `source` become as many of `target`, wider where `grows`, narrower where it is False."""
+
+    def check(op: Operation) -> None:
+        given, made = op.operands[0].type, op.results[0].type
+        _check_element(given, *source)
+        _check_element(made, *target)
+        if type(given) is not type(made) and (element_of(given) != given or element_of(made) != made):
+            raise VerifyException(f"{given} and {made} are not alike")
+        if _shape(given) != _shape(made):
+            raise VerifyException(f"{given} and {made} differ in shape")
+        before, after = element_of(given), element_of(made)
+        if isinstance(before, IndexType) and isinstance(after, IndexType):
+            raise VerifyException(f"one of {given} and {made} has to be of integers")
+        if grows is not None and (_width(after) > _width(before)) != grows:
+            raise VerifyException(f"{made} has to be {'wider' if grows else 'narrower'} than {given}")
+
+    return check
+
+
+def _conversion(
+    own: type[Operation], check: Callable[[Operation], None], form: str = "", **fields: Any
+) -> type[Operation]:
+    """xDSL's conversion `own` on elements of tensors and vectors, too, with flags that `form` writes."""
+    return _define(
+        own,
+        f"$input {form} attr-dict `:` type($input) `to` type($result)",
+        input=operand_def(),
+        result=result_def(),
+        verify_=check,
+        **fields,
+    )
+
+
+def _define(own: type[Operation], form: str, name: str = "", **fields: Any) -> type[Operation]:
+    content: dict[str, Any] = {
+        "__doc__": f"`{name or own.name}`",
+        "__module__": __name__,
+        "__annotations__": {},
+        "name": name or own.name,
+        "assembly_format": form,
+        "parse": Operation.parse,  # in place of those that xDSL made of its own form
+        "print": Operation.print,
+        **fields,
+    }
+    made: Any = type(own.__name__, (own,), content)
+    return irdl_op_definition(made)
+
+
+class IndexCastUnsignedOp(IRDLOperation):
+    """`arith.index_castui`, which xDSL lacks."""
+
+    name = "arith.index_castui"
+
+    traits = traits_def(Pure())
+
+
+_INTEGERS = (IntegerType,)
+_WHOLE = (IntegerType, IndexType)
+_FAST = "(`fastmath` `` $fastmath^)?"
+
+
+_CONVERSIONS: tuple[type[Operation], ...] = (
+    _conversion(arith.ExtSIOp, _check_conversion(_INTEGERS, _INTEGERS, True)),
+    _conversion(arith.ExtUIOp, _check_conversion(_INTEGERS, _INTEGERS, True)),
+    _conversion(
+        arith.TruncIOp,
+        _check_conversion(_INTEGERS, _INTEGERS, False),
+        "(`overflow` `` $overflowFlags^)?",
+        overflowFlags=prop_def(arith.IntegerOverflowAttr, default_value=arith.IntegerOverflowAttr("none")),
+    ),
+    _conversion(
+        arith.ExtFOp,
+        _check_conversion(_FLOATS, _FLOATS, True),
+        _FAST,
+        fastmath=opt_prop_def(arith.FastMathFlagsAttr),
+    ),
+    _conversion(
+        arith.TruncFOp,
+        _check_conversion(_FLOATS, _FLOATS, False),
+        _FAST,
+        fastmath=opt_prop_def(arith.FastMathFlagsAttr),
+    ),
+    _conversion(arith.SIToFPOp, _check_conversion(_INTEGERS, _FLOATS, None)),
+    _conversion(arith.UIToFPOp, _check_conversion(_INTEGERS, _FLOATS, None)),
+    _conversion(arith.FPToSIOp, _check_conversion(_FLOATS, _INTEGERS, None)),
+    _conversion(arith.FPToUIOp, _check_conversion(_FLOATS, _INTEGERS, None)),
+    _conversion(arith.IndexCastOp, _check_conversion(_WHOLE, _WHOLE, None)),
+    _conversion(IndexCastUnsignedOp, _check_conversion(_WHOLE, _WHOLE, None)),
+)
+
+
+# Exact shifts and divisions, and what xDSL has not --------------------------------------------------------------------
+
+
+def _no_check(op: Operation) -> None:
+    """In place of the verifier of a base class, which asks for its own fields."""
+
+
+_ONE = VarConstraint("T", arith.signlessIntegerLike)
+
+_EXACT: tuple[type[Operation], ...] = tuple(
+    _define(
+        own,
+        "$lhs `,` $rhs (`exact` $isExact^)? attr-dict `:` type($result)",
+        lhs=operand_def(_ONE),
+        rhs=operand_def(_ONE),
+        result=result_def(_ONE),
+        isExact=opt_prop_def(UnitAttr),
+        verify_=_no_check,
+    )
+    for own in (arith.ShRSIOp, arith.ShRUIOp, arith.DivSIOp, arith.DivUIOp)
+)
+
+
+@irdl_op_definition
+class RemainderOp(arith.FloatingPointLikeBinaryOperation):
+    """The remainder of a quotient that is rounded towards 0; it has the sign of the dividend."""
+
+    name = "arith.remf"
+
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ErfcOp(math.FloatingPointLikeUnaryMathOperation):
+    """1 less the error function."""
+
+    name = "math.erfc"
+
+    traits = traits_def(Pure())
+
+
+class FloatPredicateOp(IRDLOperation):
+    """A question about each element: the result is an i1 per element. MLIR writes its flags among the attributes."""
+
+    operand = operand_def()
+    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=NO_FLAGS)
+    result = result_def()
+
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        operands = _parse_operands(parser, 1)
+        _, attributes, type = _parse_rest(parser)
+        return cls.create(
+            operands=parser.resolve_operands(operands, [type], parser.pos),
+            result_types=[bits_of(type)],
+            properties={"fastmath": attributes.pop("fastmath", NO_FLAGS)},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.operand)
+        flags = {} if self.fastmath == NO_FLAGS else {"fastmath": self.fastmath}
+        printer.print_op_attributes({**flags, **self.attributes})
+        printer.print_string(" : ")
+        printer.print_attribute(self.operand.type)
+
+    def verify_(self) -> None:
+        _check_element(self.operand.type, *_FLOATS)
+        _check_bits(self.operand.type, self.result.type)
+
+
+@irdl_op_definition
+class IsFiniteOp(FloatPredicateOp):
+    """Whether it is neither infinite nor NaN."""
+
+    name = "math.isfinite"
+
+
+@irdl_op_definition
+class IsInfiniteOp(FloatPredicateOp):
+    """Whether it is infinite."""
+
+    name = "math.isinf"
+
+
+@irdl_op_definition
+class IsNaNOp(FloatPredicateOp):
+    """Whether it is NaN."""
+
+    name = "math.isnan"
+
+
+@irdl_op_definition
+class IsNormalOp(FloatPredicateOp):
+    """Whether it is finite and no subnormal number or zero."""
+
+    name = "math.isnormal"
+
+
+@irdl_op_definition
+class ClampOp(IRDLOperation):
+    """A float, not less than the one bound and not more than the other."""
+
+    name = "math.clampf"
+
+    T: ClassVar = VarConstraint("T", math.floatingPointLike)
+
+    value = operand_def(T)
+    low = operand_def(T)
+    high = operand_def(T)
+    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=NO_FLAGS)
+    result = result_def(T)
+
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$value `to` `[` $low `,` $high `]` (`fastmath` `` $fastmath^)? attr-dict `:` type($result)"
+    )
+
+
+@irdl_op_definition
+class SineAndCosineOp(IRDLOperation):
+    """The sine and the cosine of a float."""
+
+    name = "math.sincos"
+
+    T: ClassVar = VarConstraint("T", math.floatingPointLike)
+
+    operand = operand_def(T)
+    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=NO_FLAGS)
+    sin = result_def(T)
+    cos = result_def(T)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$operand (`fastmath` `` $fastmath^)? attr-dict `:` type($operand)"
+
+
+ARITH_OPS: tuple[type[Operation], ...] = (
+    CompareIntegersOp, CompareFloatsOp, ChooseOp, *_CONVERSIONS, *_EXACT, RemainderOp,
+)  # fmt: skip
+MATH_OPS: tuple[type[Operation], ...] = (
+    ErfcOp, IsFiniteOp, IsInfiniteOp, IsNaNOp, IsNormalOp, ClampOp, SineAndCosineOp,
+)  # fmt: skip
+
+_TAKES_PLACE_OF: dict[type[Operation], type[Operation]] = {
+    op: op.__bases__[0] for op in (CompareIntegersOp, CompareFloatsOp, ChooseOp, *_CONVERSIONS, *_EXACT)
+}
