@@ -19,11 +19,40 @@ import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from layout_ir.errors import LayoutError
 
 Result = str | bytes | Iterable[bytes | memoryview]
 """What a file is to hold: text, bytes, or bytes in parts, each asked for when those before it are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file, and what differs where it was written or replaced."""
+
+    path: os.PathLike[str]
+    stamp: tuple[int, ...]
+    """Empty where there was none."""
+
+    @staticmethod
+    def of(path: os.PathLike[str]) -> FileState:
+        """The file as it is now, links followed."""
+        try:
+            return FileState(path, stamp_of(os.stat(path)))
+        except (OSError, ValueError):
+            return FileState(path, ())
+
+    def check_unchanged(self, advice: str) -> None:
+        """Raises LayoutError, which ends with `advice`, where the file is another than it was, or gone."""
+        now = FileState.of(self.path).stamp
+        if now != self.stamp:
+            raise LayoutError(f"'{self.path}' {'has changed' if now else 'is gone'}; {advice}")
+
+
+def stamp_of(status: os.stat_result) -> tuple[int, ...]:
+    """What differs where a file was written or replaced."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def write_result(result: Result, path: str | None) -> None:

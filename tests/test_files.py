@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from layout_ir.errors import LayoutError
-from layout_ir.files import all_or_none, read_bounded, write_result
+from layout_ir.files import FileState, all_or_none, read_bounded, write_result
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.tools import layout_ir, layout_opt, measuring
@@ -431,3 +431,20 @@ def test_negative_what_a_pass_wrote_goes_when_a_later_one_fails(
     assert _opt(pipeline) == 1
     assert "nobody" in capsys.readouterr().err
     assert list(place.iterdir()) == []
+
+
+def test_a_file_is_known_to_be_as_it_was(tmp_path: Path):
+    path = tmp_path / "in"
+    missing = FileState.of(path)
+    missing.check_unchanged("advice")
+    path.write_text("one", encoding="utf-8")
+    state = FileState.of(path)
+    state.check_unchanged("advice")
+    with pytest.raises(LayoutError, match="has changed; advice"):
+        missing.check_unchanged("advice")
+    write_result("two", str(path))
+    with pytest.raises(LayoutError, match=r"in' has changed; advice$"):
+        state.check_unchanged("advice")
+    path.unlink()
+    with pytest.raises(LayoutError, match="is gone"):
+        state.check_unchanged("advice")

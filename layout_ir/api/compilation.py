@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
@@ -20,6 +22,7 @@ from layout_ir.backends.onednn.execution_plan import plan_execution
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.plan_steps import RunnablePlan
 from layout_ir.backends.onednn.rewrites.pipeline import rewrite_after_selection, rewrite_before_selection
+from layout_ir.files import FileState
 from layout_ir.forking import loading
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.optimize_pipeline import optimize
@@ -89,7 +92,14 @@ class Compilation:
 
             loaded = load(model)
             inputs = inputs_of(loaded, shapes or {})
-        with_given = partial(self.with_given, model, shapes) if inputs.with_defaults else None
+        are_read_again = (may_be_open and inputs.are_open) or inputs.with_defaults
+        files = files_of(model, loaded) if are_read_again else []
+
+        def given(names: frozenset[str]) -> Executable | None:
+            check_unchanged(files)
+            return self.with_given(model, shapes, names)
+
+        with_given = given if inputs.with_defaults else None
 
         def written(program: AnyProgram, shapes: Mapping[str, Sequence[int]] | None) -> AnyProgram:
             if cache is not None and isinstance(program, Program):
@@ -102,7 +112,7 @@ class Compilation:
                 del loaded  # before its weights are packed
                 program = self.compiled(module, model, shapes)
             return Executable(written(program, shapes), with_given=with_given)
-        open_model = OpenModel(self, model)
+        open_model = OpenModel(self, model, files)
 
         def kept(shapes: Mapping[str, Sequence[int]], whole: bool) -> AnyProgram:
             plan = None if cache is None else cache.read(shapes)
@@ -203,9 +213,11 @@ class OpenModel:
     the model is cut into sections that later shapes share (`sectioned_program`), if that leaves much to share.
     """
 
-    def __init__(self, compilation: Compilation, model: AnySource) -> None:
+    def __init__(self, compilation: Compilation, model: AnySource, files: Sequence[FileState]) -> None:
+        """`files` are those that the model is read from, again for each new shape."""
         self._compilation = compilation
         self._model = model
+        self._files = files
         self._whole: deque[Mapping[str, Sequence[int]]] = deque(maxlen=_REMEMBERED)
         """Shapes that the whole model was compiled for."""
         self._sectioned: SectionedProgram | None = None
@@ -213,7 +225,11 @@ class OpenModel:
         """Inputs that differed where it was asked whether to cut the model."""
 
     def program(self, shapes: Mapping[str, Sequence[int]], *, whole: bool) -> AnyProgram:
-        """A program for these shapes; with `whole`, one that is for no others."""
+        """A program for these shapes; with `whole`, one that is for no others.
+
+        Raises LayoutError where the files of the model are not as they were.
+        """
+        check_unchanged(self._files)
         if not whole and not self._compilation.tune and self._compilation.measure == "off":
             if self._sectioned is None:
                 self._sectioned = self._cut(shapes)
@@ -249,6 +265,26 @@ class StatedInputs:
     """Whether one of them has a dynamic extent."""
     with_defaults: frozenset[str]
     """Those that a call may give."""
+
+
+def files_of(source: AnySource, model: Model) -> list[FileState]:
+    """The files that a model was read from: its own, and those with external data."""
+    if not isinstance(source, str | os.PathLike) or model.folder is None:
+        return []
+    with loading:
+        from layout_ir.passes.onnx.model_file import tensors_within
+
+    entries = (entry for tensor in tensors_within(model.proto) for entry in tensor.external_data)
+    names = dict.fromkeys(entry.value for entry in entries if entry.key == "location")
+    return [FileState.of(path) for path in (Path(source), *(model.folder / name for name in names))]
+
+
+def check_unchanged(files: Sequence[FileState]) -> None:
+    """Raises LayoutError where files that a model was read from, and is read from again, are not as they were."""
+    for file in files:
+        file.check_unchanged(
+            "the model is read again for calls of other shapes and inputs: compile it anew"
+        )
 
 
 def inputs_of(model: Model, shapes: Mapping[str, Sequence[int]]) -> StatedInputs:

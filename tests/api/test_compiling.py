@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,27 @@ def test_a_file_of_known_shapes_is_read_once(
     assert read.count(path.name) == 1
 
 
+@pytest.mark.parametrize("external", [False, True])
+def test_negative_an_open_model_whose_file_is_another_is_not_compiled_for_more_sizes(
+    tmp_path: Path, external: bool
+):
+    """It would be of other weights for other sizes, and nobody would know."""
+    onnx = pytest.importorskip("onnx")
+    path, x = tmp_path / "m.onnx", numbers((2, 3, 8, 8), 1)
+    onnx.save_model(open_model(), str(path), save_as_external_data=external, size_threshold=0, location="w")
+    executable = li.compile(path)
+    expected = executable([x])[0]
+    changed = tmp_path / "w" if external else path
+    kept = changed.read_bytes()
+    changed.unlink()
+    with pytest.raises(LayoutError, match=f"'{re.escape(str(changed))}' is gone"):
+        executable([x[:1]])
+    changed.write_bytes(kept[::-1])
+    with pytest.raises(LayoutError, match=f"'{re.escape(str(changed))}' has changed; .*compile it anew"):
+        executable([x[:1]])
+    np.testing.assert_array_equal(executable([x])[0], expected)  # what was compiled stays
+
+
 def test_negative_an_open_model_cannot_be_described_before_a_call():
     executable = li.compile(open_model())
     for ask in (executable.describe, lambda: executable.fallbacks, lambda: executable.output_names):
@@ -319,6 +341,16 @@ def test_inputs_with_defaults_of_a_model_that_was_kept(tmp_path: Any):
         for names in ("", "s"):
             feeds = {"x": x, **{name: GIVEN[name] for name in names}}
             np.testing.assert_allclose(executable(feeds)[0], outputs_of(model, feeds)[0], rtol=1e-6)
+
+
+def test_negative_defaults_are_not_given_up_where_the_file_is_another(tmp_path: Path):
+    path, x = tmp_path / "m.onnx", numbers((3, 4), 7)
+    path.write_bytes(with_defaults().SerializeToString())
+    executable = li.compile(path)
+    executable({"x": x})
+    path.unlink()
+    with pytest.raises(LayoutError, match="is gone"):
+        executable({"x": x, "s": GIVEN["s"]})
 
 
 def test_negative_what_is_no_input_with_a_default():

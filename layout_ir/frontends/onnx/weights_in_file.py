@@ -19,6 +19,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO
 
+from layout_ir.files import stamp_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class WeightsInFile:
     def check_unchanged(self) -> None:
         """Raises OnnxImportError where the file is another than it was."""
         try:
-            is_same = _stamp(os.lstat(self.path)) == self.stamp
+            is_same = stamp_of(os.lstat(self.path)) == self.stamp
         except OSError:
             is_same = False
         if not is_same:
@@ -84,16 +85,12 @@ def model_without_weights(path: Path) -> tuple[onnx.ModelProto, WeightsInFile] |
     model = onnx.ModelProto()
     try:
         with path.open("rb") as file:
-            weights = WeightsInFile(path, _stamp(os.fstat(file.fileno())))
+            weights = WeightsInFile(path, stamp_of(os.fstat(file.fileno())))
             model.ParseFromString(b"".join(_Rewriting(file, path.name).model(status.st_size)))
     except (_OtherFile, DecodeError):
         return None, None
     weights.check_unchanged()
     return model, weights
-
-
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class _Rewriting:
