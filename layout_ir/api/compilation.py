@@ -282,9 +282,7 @@ def files_of(source: AnySource, model: Model) -> list[FileState]:
 def check_unchanged(files: Sequence[FileState]) -> None:
     """Raises LayoutError where files that a model was read from, and is read from again, are not as they were."""
     for file in files:
-        file.check_unchanged(
-            "the model is read again for calls of other shapes and inputs: compile it anew"
-        )
+        file.check_unchanged("the model is read again for calls of other shapes and inputs: compile it anew")
 
 
 def inputs_of(model: Model, shapes: Mapping[str, Sequence[int]]) -> StatedInputs:

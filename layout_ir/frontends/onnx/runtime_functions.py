@@ -32,6 +32,7 @@ from layout_ir.frontends.onnx.classical_functions import (
     scaled,
 )
 from layout_ir.frontends.onnx.function_body import (
+    INT64,
     Body,
     Function,
     NoFunctionError,
@@ -129,6 +130,33 @@ def _renamed(op_type: str, inputs: int, *attributes: str) -> Function:
     return function
 
 
+def _one_dim_more(body: Body) -> Sequence[str]:
+    """ExpandDims; where the axis is not known, neither is the shape."""
+    axis = body.number(1)
+    given = body.cast(body.reshaped(body.input(1), 1), INT64) if axis is None else body.integers([axis])
+    return [body.add("Unsqueeze", body.input(0), given)]
+
+
+_MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+"""Of GridSample, what the standard calls them."""
+
+
+def _sampled_grid(body: Body) -> Sequence[str]:
+    """GridSample."""
+    mode = _MODES.get(body.attribute("mode", "bilinear"))
+    if mode is None:
+        raise NoFunctionError
+    return [
+        body.add("GridSample", *body.given(2), mode=mode, **body.stated(("align_corners", "padding_mode")))
+    ]
+
+
+def _unique_elements(body: Body) -> Sequence[str]:
+    """Unique: the elements in the order in which they come, where each is among them, and how often they come."""
+    elements, _, places, counts = body.add_several("Unique", 4, body.input(0), sorted=0)
+    return [elements, places, counts]
+
+
 FUNCTIONS: dict[str, Function] = {
     "ai.onnx.ml.ArrayFeatureExtractor": chosen_features,
     "ai.onnx.ml.Binarizer": binarized,
@@ -140,8 +168,10 @@ FUNCTIONS: dict[str, Function] = {
     "com.microsoft.Attention": attention,
     "com.microsoft.DynamicQuantizeLSTM": dynamic_lstm,
     "com.microsoft.DynamicQuantizeMatMul": dynamic_product,
+    "com.microsoft.ExpandDims": _one_dim_more,
     "com.microsoft.GatherBlockQuantized": rows_of_blocks,
     "com.microsoft.GatherND": _renamed("GatherND", 2),
+    "com.microsoft.GridSample": _sampled_grid,
     "com.microsoft.GroupQueryAttention": group_query_attention,
     "com.microsoft.MatMulIntegerToFloat": product_to_float,
     "com.microsoft.MatMulNBits": product_with_bits,
@@ -164,5 +194,6 @@ FUNCTIONS: dict[str, Function] = {
     "com.microsoft.Range": _renamed("Range", 3),
     "com.microsoft.RotaryEmbedding": rotary_embedding,
     "com.microsoft.Trilu": _renamed("Trilu", 2, "upper"),
+    "com.microsoft.Unique": _unique_elements,
 }
 """By domain and operator."""

@@ -364,5 +364,16 @@ NODES = {
     ),
     "quantized embedding": _quantized_embedding(_random.integers(0, 2, (BATCH, STEPS)).astype(np.int32)),
     "quantized embedding, no segments": _quantized_embedding(None),
+    "one dim more": RuntimeNode("ExpandDims", [floats(3, 4), np.array(-1, np.int32)], (1,)),
+    **{
+        f"grid, {mode}": RuntimeNode(
+            "GridSample", [floats(2, 3, 5, 4), floats(2, 6, 2, 2)], (), 1,
+            {"mode": mode, "padding_mode": padding, "align_corners": corners},
+        )
+        for mode, padding, corners in (
+            ("bilinear", "zeros", 0), ("nearest", "border", 1), ("bicubic", "reflection", 0)
+        )
+    },
+    "unique": RuntimeNode("Unique", [np.array([3, 1, 3, 2, 1, 3], np.float32)], (), 3),
 }  # fmt: skip
 """By what is special of them."""
