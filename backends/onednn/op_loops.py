@@ -363,16 +363,25 @@ def _regions(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
 
 def _integer_conv(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
     """The loop of a convolution of integers, `integer_products`."""
+    if len(op.operands) < 2 or len(op.results) != 1:
+        return None
     x, weights, *columns = (layout_at_run_time(value.type) for value in op.operands)
+    [result] = (layout_at_run_time(value.type) for value in op.results)
     conv = PackedIntegerConv.of_node(op.node_attribute)
     made = conv.requantization
     types = [dtype_of(value.type) for value in (*op.operands, *op.results)]
     wanted = ["i32"] if made is None else ["f32", "f32", made.dtype]
     if types[0] != "i16" or types[1] not in ("i8", "i16") or types[2:] != wanted:
         return None
-    if not all(map(is_row_major, (x, weights, *columns))) or weights.shape != conv.packed_shape(x.shape[-1]):
+    if x.rank != 2 + len(conv.kernel) or not all(map(is_row_major, (x, weights, *columns, result))):
         return None
-    if any(each.shape != (conv.columns,) for each in columns):
+    shapes = [weights.shape, *(each.shape for each in columns), result.shape]
+    made_of = [
+        conv.packed_shape(x.shape[-1]),
+        *((conv.columns,) for _ in columns),
+        conv.result_shape(x.shape),
+    ]
+    if shapes != made_of:
         return None
     return OpLoop(IntegerConvolution(conv, x.shape, types[1], threads=threads), tuple(op.operands))
 

@@ -9,7 +9,7 @@ in i32, or what a quantization makes of them: two more inputs are then a scale a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from layout_ir.dialects.nn.tensor_types import Shape
 from layout_ir.elements.numpy_types import Array
+from layout_ir.errors import LayoutError
 
 PACKED_INTEGER_CONV = "layout_ir::PackedIntegerConv"
 """The node, as `OpaqueOp.title` has it; its inputs are the source and the packed weights."""
@@ -65,18 +66,25 @@ class PackedIntegerConv:
 
     @staticmethod
     def of_node(attribute: Callable[..., Any]) -> PackedIntegerConv:
-        """That of a node whose attributes are `attribute(name, default)`."""
-        kernel, strides, dilations = (
-            tuple(attribute(name, ())) for name in ("kernel", "strides", "dilations")
-        )
+        """That of a node whose attributes are `attribute(name, default)`. Raises LayoutError where they say none."""
+        lists = [attribute(name, ()) for name in ("kernel", "strides", "dilations")]
+        counts = [attribute(name, 0) for name in ("columns", "panel")]
         dtype = attribute("dtype", "")
-        found = None
-        if dtype:
-            low, high, factor = (attribute(name, 0.0) for name in ("low", "high", "factor"))
-            found = Requantization(low, high, factor, attribute("zero_point", 0), dtype)
-        return PackedIntegerConv(
-            kernel, strides, dilations, attribute("columns", 0), attribute("panel", 0), found
+        numbers = [attribute(name, 0.0) for name in ("low", "high", "factor")]
+        zero_point = attribute("zero_point", 0)
+        is_valid = (
+            all(isinstance(each, Sequence) and len(each) == len(lists[0]) for each in lists)
+            and all(isinstance(n, int) and n > 0 for n in (*counts, *(n for each in lists for n in each)))
+            and all(isinstance(number, float) for number in numbers)
+            and isinstance(zero_point, int)
+            and dtype in ("", "i8", "ui8")
         )
+        if not is_valid:
+            raise LayoutError(f"a {PACKED_INTEGER_CONV} has no such attributes")
+        kernel, strides, dilations = map(tuple, lists)
+        (columns, panel), (low, high, factor) = counts, numbers
+        made = Requantization(low, high, factor, zero_point, dtype) if dtype else None
+        return PackedIntegerConv(kernel, strides, dilations, columns, panel, made)
 
     def attributes(self) -> dict[str, int | float | str | Shape]:
         """The attributes of the node."""

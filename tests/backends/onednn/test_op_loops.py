@@ -10,13 +10,19 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import f32, i64
 
+import layout_ir as li
 from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm.loops.integer_convolution import panel_columns
 from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED
+from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.onednn.op_loops import loop_of
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout.types import attribute_of
+from layout_ir.dialects.nn.integer_products import PackedIntegerConv
 from layout_ir.elements.numpy_types import storage
+from layout_ir.errors import LayoutError
 from tests.backends.onednn.loop_cases import check_op, make_op, random_format, values_of
+from tests.backends.onednn.small_programs import needs_library
 
 ELEMENTWISE = sorted(
     (op for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)), key=lambda op: op.name
@@ -244,3 +250,54 @@ def test_products_of_elements_that_the_library_does_not_multiply(dtype: str):
         check_op(
             made, [values_of(rng, shape, dtype) for shape in (left, right)], exact=dtype != "f64", threads=1
         )
+
+
+def packed_product(result: tuple[int, int], **attributes: Any) -> tuple[Any, Any]:
+    """A model with a node that the executor makes for itself, of 3 rows of 7 by 5 columns, and its result."""
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    conv = PackedIntegerConv((), (), (), 5, panel_columns(host()))
+    weights = np.random.default_rng(0).integers(-128, 128, (5, 7))
+    node = helper.make_node(
+        "PackedIntegerConv", ["x", "w"], ["y"], domain="layout_ir", **(conv.attributes() | attributes)
+    )
+    graph = helper.make_graph(
+        [node],
+        "packed",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.INT16, (3, 7))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.INT32, result)],
+        [onnx.numpy_helper.from_array(conv.packed(weights), "w")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("layout_ir", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9), weights
+
+
+@needs_library
+def test_a_product_of_integers_that_a_model_brings():
+    model, weights = packed_product((3, 5))
+    x = np.arange(21, dtype=np.int16).reshape(3, 7)
+    executable = li.compile(model)
+    np.testing.assert_array_equal(executable([x])[0], x.astype(np.int64) @ weights.T)
+    assert executable.fallbacks == {}
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("result", "attributes"),
+    [
+        ((1000, 5), {}),
+        ((3, 50), {"columns": 50}),
+        ((3, 5), {"panel": 0}),
+        ((3, 5), {"kernel": [3]}),
+        ((3, 5), {"kernel": [3], "strides": [0], "dilations": [1]}),
+        ((3, 5), {"columns": "five"}),
+        ((3, 5), {"dtype": "ui8", "low": 0.0, "high": 6.0, "factor": 1.0}),
+    ],
+)
+def test_negative_such_a_node_is_held_to_the_shapes_that_it_says(
+    result: tuple[int, int], attributes: dict[str, Any]
+):
+    """A kernel that believed it would write beyond its memory."""
+    model, _ = packed_product(result, **attributes)
+    with pytest.raises(LayoutError, match="PackedIntegerConv"):
+        li.compile(model)([np.ones((3, 7), np.int16)])
