@@ -67,13 +67,14 @@ class PackedIntegerConv:
     @staticmethod
     def of_node(attribute: Callable[..., Any]) -> PackedIntegerConv:
         """That of a node whose attributes are `attribute(name, default)`. Raises LayoutError where they say none."""
-        lists = [attribute(name, ()) for name in ("kernel", "strides", "dilations")]
+        lists: list[Any] = [attribute(name, ()) for name in ("kernel", "strides", "dilations")]
         counts = [attribute(name, 0) for name in ("columns", "panel")]
         dtype = attribute("dtype", "")
         numbers = [attribute(name, 0.0) for name in ("low", "high", "factor")]
         zero_point = attribute("zero_point", 0)
         is_valid = (
-            all(isinstance(each, Sequence) and len(each) == len(lists[0]) for each in lists)
+            all(map(_is_list, lists))
+            and len(set(map(len, lists))) == 1
             and all(isinstance(n, int) and n > 0 for n in (*counts, *(n for each in lists for n in each)))
             and all(isinstance(number, float) for number in numbers)
             and isinstance(zero_point, int)
@@ -156,3 +157,7 @@ class PackedIntegerConv:
             total += source[(slice(None), *window)].astype(np.int64) @ weights[(slice(None), *tap)].T
         sums = total.astype(np.int32)
         return sums if self.requantization is None else self.requantization(sums, *columns)
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str)
