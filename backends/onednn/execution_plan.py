@@ -479,9 +479,8 @@ class _Planner:
         if self.library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
             return self._constant(_stored(constant))
         source = constant
-        if (
-            constant.T.flags.c_contiguous
-        ):  # a matrix that is packed as its transpose: not copied for that first
+        # A matrix that is packed as its transpose is not copied for that first.
+        if constant.T.flags.c_contiguous:
             strides = [stride // constant.itemsize for stride in constant.strides]
             plain = descriptors.strided(self.library, constant.shape, strides, dtype)
         else:

@@ -269,11 +269,14 @@ class StatedInputs:
 
 def files_of(source: AnySource, model: Model) -> list[FileState]:
     """The files that a model was read from: its own, and those with external data."""
-    if not isinstance(source, str | os.PathLike) or model.folder is None:
-        return []
     with loading:
+        from layout_ir.frontends.onnx.model import WithoutDefaults
         from layout_ir.passes.onnx.model_file import tensors_within
 
+    while isinstance(source, WithoutDefaults):
+        source = source.source
+    if not isinstance(source, str | os.PathLike) or model.folder is None:
+        return []
     entries = (entry for tensor in tensors_within(model.proto) for entry in tensor.external_data)
     names = dict.fromkeys(entry.value for entry in entries if entry.key == "location")
     return [FileState.of(path) for path in (Path(source), *(model.folder / name for name in names))]

@@ -353,6 +353,18 @@ def test_negative_defaults_are_not_given_up_where_the_file_is_another(tmp_path: 
         executable({"x": x, "s": GIVEN["s"]})
 
 
+def test_negative_what_is_given_for_a_default_is_not_compiled_for_more_sizes_either(tmp_path: Path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(with_defaults("n").SerializeToString())
+    executable = li.compile(path)
+    given, x = {"w": GIVEN["w"]}, numbers((3, 4), 7)
+    executable({"x": x, **given})
+    path.unlink()
+    executable({"x": x, **given})
+    with pytest.raises(LayoutError, match="is gone"):
+        executable({"x": x[:1], **given})
+
+
 def test_negative_what_is_no_input_with_a_default():
     """Before version 4 of the format all initializers had to be listed as inputs, and are constants."""
     x = numbers((3, 4), 7)

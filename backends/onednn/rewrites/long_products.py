@@ -59,9 +59,8 @@ def _cut(op: nn.MatmulOp | nn.GemmOp, values: Values) -> None:
     if count < 2 or len(list(op.b.uses)) > 1:  # a matrix that others read is stored once, whole
         return
     whole = single_op_group(op, values).descriptor
-    if whole is None or not whole.implementation.startswith(
-        "gemm"
-    ):  # other kernels pack the matrix themselves
+    # Other kernels pack the matrix themselves.
+    if whole is None or not whole.implementation.startswith("gemm"):
         return
     elements = values.constant(op.b)
     assert elements is not None

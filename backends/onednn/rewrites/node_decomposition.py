@@ -237,12 +237,13 @@ def _conv_integer(node: OpaqueNode) -> SSAValue:
     w, group = node.input(1), node.attribute("group", 1)
     windows = node.windows(node.input(0), shape_of(w)[2:])
     numbers = _numbers_of_weights(node, 0)
-    if group == 1 and _is_packed(node):
+    columns = np.abs(numbers).sum(axis=tuple(range(1, numbers.ndim)))
+    is_exact = np.max(columns, initial=0) * 255 < _EXACT
+    if group == 1 and (_is_packed(node) or not is_exact):
         return convolved(
             node, _shifted(node), numbers, windows["strides"], windows["pads"], windows["dilations"]
         )
-    columns = np.abs(numbers).sum(axis=tuple(range(1, numbers.ndim)))
-    if np.max(columns, initial=0) * 255 >= _EXACT:
+    if not is_exact:
         raise Unsupported
     x, weights = _real_operand(node), _real_weights(node, w, 0)
     y = node.apply(nn.ConvOp, x, weights, group=group, **windows)

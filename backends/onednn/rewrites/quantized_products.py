@@ -79,7 +79,7 @@ def _integers_of(op: _Product, x: Dequantized, w: Dequantized) -> _Integers | No
         return None
     shape = [1] * rank
     shape[dim] = -1
-    weights = stored.astype(np.int64) - np.asarray(w.zero_point, np.int64).reshape(shape)
+    weights = stored.astype(np.int16) - np.asarray(w.zero_point, np.int16).reshape(shape)  # both of 8 bits
     factor, addend = 1.0, None
     if isinstance(op, nn.GemmOp):
         factor, addend = op.alpha, op.c

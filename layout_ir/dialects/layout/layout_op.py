@@ -39,9 +39,8 @@ class LayoutDialectOp(IRDLOperation):
     @property
     def source_type(self) -> Tensor:
         """The tensor type of the operand."""
-        return tensor_type(
-            self.operands[0].type
-        )  # `self.input` takes several times as long, and this is asked often
+        # `self.input` takes several times as long, and this is asked often.
+        return tensor_type(self.operands[0].type)
 
     @property
     def result_type(self) -> Tensor:

@@ -154,7 +154,8 @@ def test_equal_constants_are_stored_once():
     module = program.module(other)
     compare(module, numbers((4, 32)))
     stored = [buffer.size for buffer in li.compile(module).plan.buffers if buffer.owner is Owner.CONSTANT]
-    assert len(stored) == 2
+    # Once each: packed matrices have a few columns more.
+    assert len(stored) == 2 and all(4 * 32 * 32 <= size < 2 * 4 * 32 * 32 for size in stored)
 
 
 def test_negative_a_primitive_that_may_reach_beyond_its_memory_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
+from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.rewrites.node_decomposition import decompose_nodes
 from layout_ir.dialects import nn
 from layout_ir.frontends.onnx import from_onnx
@@ -91,6 +92,19 @@ def test_products_of_more_integers_than_f32_counts_are_sums(depth: int, zero: st
     # Not ONNX Runtime, which saturates such sums on processors without instructions for them.
     expected = (inputs["x"].astype(np.int64) - point) @ given["m"].astype(np.int64)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("has_vnni", [False, True])
+def test_convolutions_of_more_integers_than_f32_counts_are_exact(
+    has_vnni: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(library(), "sums_bytes_exactly", has_vnni)
+    x = integers((1, 1024, 2, 2), 0)
+    given = {"w": np.full((2, 1024, 1, 1), 127, np.int8)}
+    made = model([node("ConvInteger", ("x", "w"), "y")], {"x": x}, given, "y")
+    assert not opaque_nodes(made)
+    expected = np.einsum("oi,nihw->nohw", given["w"][:, :, 0, 0].astype(np.int64), x.astype(np.int64))
+    np.testing.assert_array_equal(li.compile(made)([x])[0], expected)
 
 
 def test_negative_convolutions_that_could_leave_the_exact_integers_of_f32_stay_opaque():
