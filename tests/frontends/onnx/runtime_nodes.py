@@ -45,7 +45,9 @@ class RuntimeNode:
         """The model, whose inputs are named "i0", "i1", ... and whose outputs "o0", ..., without types."""
         graph = onnx.GraphProto(name="node")
         for name, array in self.arrays(constant=True).items():
-            graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+            element = oh.np_dtype_to_tensor_dtype(array.dtype)
+            # Numbers rather than bytes: ONNX Runtime 1.25 crashes where the axis of ExpandDims is bytes.
+            graph.initializer.append(oh.make_tensor(name, element, array.shape, array.ravel().tolist()))
         for name, array in self.feeds().items():
             element = oh.np_dtype_to_tensor_dtype(array.dtype)
             graph.input.append(oh.make_tensor_value_info(name, element, array.shape))
