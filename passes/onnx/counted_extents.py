@@ -57,6 +57,7 @@ def counted_extents(
             is_alone=each.is_alone,
             functions=each.functions,
         )
+        sized[each].pending = each.pending
         decided_integers(sized[each], integers)
         counted = {**named_sizes(each, {name: sized[each].shape(name) for name in types}), **counted}
     return with_quotients(graphs[0], counted)

@@ -16,6 +16,7 @@ from layout_ir.frontends.onnx.functions import Call, domain_of, fresh_name, node
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.taken_branches import TakenBranch, taken_branch
 from layout_ir.passes.onnx.constant_folding import decided_conditions
+from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.names_in_use import names_of
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
     import onnx
 
 
-def with_decided_branches(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto | None:
+def with_decided_branches(
+    model: onnx.ModelProto, folder: Path | None, pending: dict[str, PendingTensor]
+) -> onnx.ModelProto | None:
     """A copy of the model with the nodes of such branches in its graph; None where it has none.
 
     What inputs without a fixed extent would decide stays undecided, whatever shapes the Transposes are weighed for.
     """
     result: onnx.ModelProto | None = None
     while any(node.op_type == "If" for node in model.graph.node):
-        graphs = typed_graphs(model, folder, {}, {}, {}, {})
+        graphs = typed_graphs(model, folder, {}, pending, {}, {})
         conditions = decided_conditions(graphs[0])
         for graph in graphs:
             graph.release()

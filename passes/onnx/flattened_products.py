@@ -192,10 +192,10 @@ class _Flattening:
         return True
 
     def _is_at_hand(self, name: str) -> bool:
-        tensor = self.graph.constants.get(name)
-        return (
-            tensor is not None and tensor.data_location != tensor.EXTERNAL and name not in self.graph.pending
-        )
+        tensor, pending = self.graph.constants.get(name), self.graph.pending.get(name)
+        if tensor is None or pending is not None:
+            return pending is not None and pending.weights is not None
+        return tensor.data_location != tensor.EXTERNAL
 
     def write(self) -> None:
         """Writes the nodes without the Transpose, on weights in another order."""

@@ -277,11 +277,11 @@ class GraphRewriter:
                 self.out.nodes.append(maker)
             return name
         tensor = self.graph.constants[root]
-        stored, before = self.graph.pending.get(root, PendingTensor(tensor, identity(len(order))))
+        stored, before, weights = self.graph.pending.get(root, PendingTensor(tensor, identity(len(order))))
         is_stored = root not in self.graph.folded and stored.data_location == stored.EXTERNAL
         if is_stored and not is_blocked(order):
             dims = [tensor.dims[d] for d in order]
-            self.graph.pending[name] = PendingTensor(stored, compose(before, order))
+            self.graph.pending[name] = PendingTensor(stored, compose(before, order), weights)
             self.out.initializers.append(
                 type(tensor)(name=name, data_type=tensor.data_type, dims=dims, data_location=tensor.EXTERNAL)
             )

@@ -2,15 +2,15 @@
 
 A message of protobuf holds two gibibytes at most, and models refer to files for more (external data). All of these
 become one file, copied tensor by tensor, so that the model that is written does not depend on the one it came from.
+Weights that are still in the file of a model that came in go from that file into the one that is written.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
@@ -18,10 +18,10 @@ from layout_ir.frontends.onnx.external import read_external
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.subgraphs import bodies_of
 from layout_ir.frontends.onnx.tensor_protos import stored_bytes
+from layout_ir.passes.onnx.model_constants import PendingTensor
 
 if TYPE_CHECKING:
     import onnx
-    from numpy.typing import NDArray
 
 MOST_BYTES = (1 << 31) - 1
 """Bytes of a message of protobuf."""
@@ -29,26 +29,31 @@ MOST_BYTES = (1 << 31) - 1
 ALIGNMENT = 4096
 """Tensors begin at multiples of this in the file of external data, so that they can be mapped into memory."""
 
-Pending = Mapping[str, Callable[[], "NDArray[Any]"]]
-"""Initializers that are not stored anywhere yet, and how to get their elements."""
+Pending = Mapping[str, PendingTensor]
+"""Initializers that nobody has read yet, by name."""
 
 
 def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending: Pending) -> None:
-    """Writes `model` to `path`; its external data, read from `folder`, and what is `pending`, to `path` with `.data`.
+    """Writes `model` to `path`; its external data, read from `folder`, to `path` with `.data`.
 
     Both appear at once, or neither. Raises OSError, OnnxImportError where external data are not there, and LayoutError
     where a model without external data is too large for one file.
     """
-    tensors = [t for t in tensors_within(model) if t.data_location == t.EXTERNAL]
+    within = {name: each for name, each in pending.items() if each.weights is not None}
+
+    def is_outside(tensor: onnx.TensorProto) -> bool:
+        return tensor.data_location == tensor.EXTERNAL and not (is_pending(tensor) and tensor.name in within)
+
+    tensors = [t for t in tensors_within(model) if is_outside(t)]
     if not tensors:
-        write_result(_parts_of_file(model, path), path)
+        write_result(_parts_of_file(model, path, within), path)
         return
     data = f"{path}.data"
     written = type(model)()
     written.CopyFrom(model)
     offset = 0
     sizes: list[int] = []
-    for tensor in (t for t in tensors_within(written) if t.data_location == t.EXTERNAL):
+    for tensor in (t for t in tensors_within(written) if is_outside(t)):
         size = stored_bytes(tensor)
         offset = -(-offset // ALIGNMENT) * ALIGNMENT
         del tensor.external_data[:]
@@ -60,18 +65,20 @@ def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending:
     def parts() -> Iterator[bytes | memoryview]:
         for source, size in zip(tensors, sizes, strict=True):
             if is_pending(source) and source.name in pending:
-                yield _little_endian(pending[source.name]())
+                yield pending[source.name].data(folder)
             else:
                 yield read_external(source, folder, size, f"initializer {quoted(source.name)}")
             yield b"\0" * (-size % ALIGNMENT)
 
     with all_or_none(path, data):
         write_result(parts(), data)
-        write_result(written.SerializeToString(), path)
+        write_result(_parts_of_file(written, path, within), path)
 
 
-def _parts_of_file(model: onnx.ModelProto, path: str) -> Iterator[bytes]:
+def _parts_of_file(model: onnx.ModelProto, path: str, within: Pending) -> Iterator[bytes | memoryview]:
     """The file of a model, piece by piece: no more than one initializer is there twice at any time.
+
+    Of those `within`, which are still in the file of a model that came in, no more than one is there at all.
 
     Raises LayoutError where it would be larger than a file of ONNX may be; `path` is its name in that message.
 
@@ -88,7 +95,8 @@ def _parts_of_file(model: onnx.ModelProto, path: str) -> Iterator[bytes]:
         if field.name != "graph":
             _copy_field(shell, field.name, value)
     around, rest = shell.SerializeToString(), graph.SerializeToString()
-    sizes = [tensor.ByteSize() for tensor in model.graph.initializer]
+    tensors = [_Initializer.of(tensor, within) for tensor in model.graph.initializer]
+    sizes = [each.size for each in tensors]
     heads = [_head(graph, "initializer", size) for size in sizes]
     size = len(rest) + sum(sizes) + sum(map(len, heads))
     if len(around) + size > MOST_BYTES:
@@ -98,9 +106,45 @@ def _parts_of_file(model: onnx.ModelProto, path: str) -> Iterator[bytes]:
         )
     yield around
     yield _head(model, "graph", size) + rest
-    for head, tensor in zip(heads, model.graph.initializer, strict=True):
+    for head, tensor in zip(heads, tensors, strict=True):
         yield head
-        yield tensor.SerializeToString()
+        yield from tensor.parts()
+
+
+class _Initializer(NamedTuple):
+    """An initializer as it is written: a message, and what the bytes of its elements are read from if they are in it
+    not yet."""
+
+    message: onnx.TensorProto
+    pending: PendingTensor | None = None
+    head: bytes = b""
+    """What stands in front of those."""
+    nbytes: int = 0
+    """How many those are."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of all."""
+        return self.message.ByteSize() + len(self.head) + self.nbytes
+
+    @staticmethod
+    def of(tensor: onnx.TensorProto, within: Pending) -> _Initializer:
+        pending = within.get(tensor.name) if is_pending(tensor) else None
+        if pending is None:
+            return _Initializer(tensor)
+        message = type(tensor)()
+        message.CopyFrom(tensor)
+        message.ClearField("data_location")
+        nbytes = pending.nbytes
+        return _Initializer(message, pending, _head(message, "raw_data", nbytes), nbytes)
+
+    def parts(self) -> Iterator[bytes | memoryview]:
+        yield self.message.SerializeToString()
+        if self.pending is not None:
+            yield self.head
+            data = self.pending.data(None)
+            assert len(data) == self.nbytes
+            yield data
 
 
 def _copy_field(message: Any, name: str, value: Any) -> None:
@@ -145,18 +189,3 @@ def tensors_within(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
                 sparse.append(attribute.sparse_tensor)
     for tensor in sparse:
         yield from (tensor.values, tensor.indices)
-
-
-def _little_endian(array: NDArray[Any]) -> bytes | memoryview:
-    """The bytes of an array as a file has them; no copy besides the one that puts them in order."""
-    import numpy as np
-    import onnx.helper
-    import onnx.numpy_helper
-
-    element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-    if (
-        sys.byteorder == "big"
-        or stored_bytes(onnx.TensorProto(data_type=element, dims=array.shape)) != array.nbytes
-    ):
-        return onnx.numpy_helper.from_array(array).raw_data
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -368,8 +368,7 @@ class Graph:
         if name in self.folded:
             return self.folded[name]
         if name in self.pending:
-            stored, order = self.pending[name]
-            return array_of(stored, self.folder, f"initializer {quoted(name)}").transpose(order)
+            return self.pending[name].elements(self.folder)
         return array_of(self.constants[name], self.folder, f"initializer {quoted(name)}")
 
 

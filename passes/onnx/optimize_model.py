@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from layout_ir.argument_checks import check_seconds
 from layout_ir.errors import LayoutError
-from layout_ir.frontends.onnx.model import read_model
+from layout_ir.frontends.onnx.model import read_open_model
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
@@ -30,6 +30,7 @@ from layout_ir.passes.onnx.einsum_transposes import write_einsum_transposes
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
 from layout_ir.passes.onnx.loop_states import with_loops_rearranged
+from layout_ir.passes.onnx.model_constants import PendingTensor, pending_of
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
@@ -79,7 +80,8 @@ def optimize_orders(
         check_seconds("time_limit", time_limit)
     deadline = None if time_limit is None else time.monotonic() + time_limit
     with gc_paused():
-        model, folder = read_model(source)
+        model, folder, weights = read_open_model(source)
+        pending = pending_of(model, weights)
         choose = partial(
             _chosen,
             folder=folder,
@@ -92,15 +94,16 @@ def optimize_orders(
         )
         inlined = with_moving_functions_inlined(model) if model.functions else None
         written = inlined or model
-        decided = with_decided_branches(written, folder) if _has_transposes(written.graph) else None
-        result = choose(model)
+        has_some = _has_transposes(written.graph)
+        decided = with_decided_branches(written, folder, dict(pending)) if has_some else None
+        result = choose(model, dict(pending))
         if inlined is not None:
-            other = choose(inlined)
+            other = choose(inlined, dict(pending))
             # What is moved in a function is the same in both: it counts in the one alone, before and after.
             if other.gain > result.gain:
                 result = other
         if decided is not None:
-            other = choose(decided)
+            other = choose(decided, dict(pending))
             # The branch that is not taken has no part in what is left; before, it had one.
             if _left(other) < _left(result):
                 result = replace(other, before=result.before, transposed=result.transposed)
@@ -117,18 +120,18 @@ def _left(result: OptimizedModel) -> tuple[int, int, int]:
 
 
 def _with_loops_rearranged(
-    result: OptimizedModel, choose: Callable[[onnx.ModelProto], OptimizedModel]
+    result: OptimizedModel, choose: Callable[[onnx.ModelProto, dict[str, PendingTensor]], OptimizedModel]
 ) -> OptimizedModel | None:
     """The result with loops that carry their states in other orders; None where that leaves no less.
 
-    What is asked of callers, and what lies in files, was settled without.
+    What is asked of callers was settled without.
     """
-    if not result.after.count or not result.has_subgraphs or result.obligations or result.pending:
+    if not result.after.count or not result.has_subgraphs or result.obligations:
         return None
     model = with_loops_rearranged(result.stored)
     if model is None:
         return None
-    again = choose(model)
+    again = choose(model, dict(result.pending))
     if _left(again) >= _left(result):
         return None
     places = {**result.places, **{name: result.place(*place) for name, place in again.places.items()}}
@@ -137,6 +140,7 @@ def _with_loops_rearranged(
 
 def _chosen(
     model: onnx.ModelProto,
+    pending: dict[str, PendingTensor],
     folder: Path | None,
     consumer: Consumer,
     free_inputs: bool,
@@ -157,10 +161,13 @@ def _chosen(
     if not (certificate or consumer.starters or _has_transposes(model.graph)):
         # No value has several orders: there is nothing to choose, whatever is known of types.
         nothing = Traffic(0, 0, 0)
-        return OptimizedModel(model, folder, {}, consumer.name, nothing, nothing, [], [], Solution((), 0, 0))
+        return OptimizedModel(
+            model, folder, pending, consumer.name, nothing, nothing, [], [], Solution((), 0, 0)
+        )
     search = OrderSearch(
         model, folder, shapes, consumer,
-        free_inputs=free_inputs, free_outputs=free_outputs, certificate=certificate, deadline=deadline,
+        free_inputs=free_inputs, free_outputs=free_outputs, certificate=certificate, pending=pending,
+        deadline=deadline,
     )  # fmt: skip
     result = search.result()
     kib = search.consumer.transpose_kib

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.argument_checks import checked_path
-from layout_ir.frontends.onnx.import_error import quoted
-from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.model_boundary import (
     Obligation,
 )
-from layout_ir.passes.onnx.model_constants import PendingTensor, constant_tensor
+from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
 from layout_ir.passes.onnx.order_plan import Place
 from layout_ir.passes.onnx.orders import Order, compose
@@ -23,7 +20,6 @@ from layout_ir.selection.solver.selection_problem import Solution
 
 if TYPE_CHECKING:
     import onnx
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -40,11 +36,11 @@ class OptimizedModel:
     """A model that goes out, and what became of its Transposes."""
 
     stored: onnx.ModelProto
-    """The model without its external data."""
+    """The model without its external data, and without what is `pending`."""
     folder: Path | None
     """The folder of the file that it came from, in which its external data are."""
     pending: dict[str, PendingTensor]
-    """Of those data, the tensors that are in another order now."""
+    """Of those data, the tensors that are in another order now; and weights that are still in the file of the model."""
     target: str
     before: Traffic
     after: Traffic
@@ -77,11 +73,11 @@ class OptimizedModel:
     def model(self) -> onnx.ModelProto:
         """The model; tensors in external files are in it where their order changed, and references where not.
 
-        Raises OnnxImportError where the files do not hold them.
+        Raises OnnxImportError where the files do not hold them, or the file of the model was written to meanwhile.
         """
         for tensor in tensors_within(self.stored):
             if is_pending(tensor) and tensor.name in self.pending:
-                tensor.CopyFrom(constant_tensor(self._elements(tensor.name), tensor.name))
+                tensor.CopyFrom(self.pending[tensor.name].written(tensor.name, self.folder))
         self.pending.clear()
         return self.stored
 
@@ -89,11 +85,6 @@ class OptimizedModel:
         """Writes the model to `path`, and its external data, if it has any, to a file beside it that ends in `.data`.
 
         Raises OSError, LayoutError where `path` is none, and OnnxImportError where the files that it came with do not
-        hold its data.
+        hold its data, or its file was written to meanwhile.
         """
-        pending = {name: partial(self._elements, name) for name in self.pending}
-        write_model(self.stored, self.folder, checked_path(path), pending)
-
-    def _elements(self, name: str) -> NDArray[Any]:
-        stored, order = self.pending[name]
-        return array_of(stored, self.folder, f"initializer {quoted(name)}").transpose(order)
+        write_model(self.stored, self.folder, checked_path(path), self.pending)

@@ -52,6 +52,8 @@ class OrderSearch:
     free_inputs: bool = field(kw_only=True)
     free_outputs: bool = field(kw_only=True)
     certificate: bool = field(kw_only=True)
+    pending: dict[str, PendingTensor] = field(kw_only=True)
+    """Of initializers that nobody has read yet, by name; takes those that are written."""
     deadline: float | None = field(kw_only=True)
     """The time of time.monotonic() at which the search ends."""
     propagation: OrderPropagation = field(init=False)
@@ -59,7 +61,6 @@ class OrderSearch:
     """Whether the last round changed the model, so that another one may see more."""
     is_written: bool = False
     """Whether any round changed the model."""
-    pending: dict[str, PendingTensor] = field(default_factory=dict[str, "PendingTensor"])
     types: dict[str, onnx.TypeProto] = field(default_factory=dict[str, "onnx.TypeProto"])
     """Of values that earlier rounds wrote and shape inference does not know."""
     integers: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,12 @@ from layout_ir.frontends.onnx.old_opsets import OLDEST_READ, OPSET, renewed
 from layout_ir.frontends.onnx.sparse_tensors import with_dense_constants
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of, bring_inside, check_shape, numpy_type
-from layout_ir.frontends.onnx.weights_in_file import WeightsInFile, model_without_weights
+from layout_ir.frontends.onnx.weights_in_file import (
+    OpenWeights,
+    WeightsInFile,
+    model_without_weights,
+    open_model,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -77,6 +82,9 @@ if TYPE_CHECKING:
     Source = str | os.PathLike[str] | bytes | onnx.ModelProto
     """What a model is read from: a file, its bytes, or the model itself."""
     AnySource = Source | WithoutDefaults
+    _File = TypeVar("_File")
+    _InParts = Callable[[Path], tuple[onnx.ModelProto, _File] | tuple[None, None]]
+    """Reads a file without its large weights; (None, None) for one that is to be read as a whole."""
 
 
 def load(source: AnySource) -> Model:
@@ -84,7 +92,7 @@ def load(source: AnySource) -> Model:
 
     Raises OnnxImportError where it is cut, invalid or too old.
     """
-    model, folder, title, weights = _read(source, in_parts=True)
+    model, folder, title, weights = _read(source, model_without_weights)
     model = with_dense_constants(model, folder)
     opsets = _opsets(model.opset_import, title)
     for function in model.functions:
@@ -107,7 +115,21 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
 
     Raises OnnxImportError where it is cut or invalid.
     """
-    model, folder, title, _ = _read(source, in_parts=False)  # says so where the package is missing
+    model, folder, _ = _to_change(source, None)
+    return model, folder
+
+
+def read_open_model(source: Source) -> tuple[onnx.ModelProto, Path | None, dict[str, OpenWeights]]:
+    """As `read_model`; the large weights of a large file stay in it, and are given by name of the initializer, which
+    has none in the model."""
+    model, folder, weights = _to_change(source, open_model)
+    return model, folder, weights or {}
+
+
+def _to_change(
+    source: Source, in_parts: _InParts[_File] | None
+) -> tuple[onnx.ModelProto, Path | None, _File | None]:
+    model, folder, title, file = _read(source, in_parts)  # says so where the package is missing
     import onnx
 
     _opsets(model.opset_import, title)
@@ -115,14 +137,13 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         model = copy
-    return model, folder
+    return model, folder, file
 
 
 def _read(
-    source: AnySource, *, in_parts: bool
-) -> tuple[onnx.ModelProto, Path | None, str, WeightsInFile | None]:
-    """The checked model, its folder, and its title in messages; with `in_parts`, a file without its large weights, if
-    they can be read from it later."""
+    source: AnySource, in_parts: _InParts[_File] | None
+) -> tuple[onnx.ModelProto, Path | None, str, _File | None]:
+    """The checked model, its folder, its title in messages, and the file of the weights that it is read without."""
     try:
         with loading:
             import onnx
@@ -133,7 +154,7 @@ def _read(
 
     folder = weights = None
     if isinstance(source, WithoutDefaults):
-        model, folder, title, weights = _read(source.source, in_parts=in_parts)
+        model, folder, title, weights = _read(source.source, in_parts)
         return _without_defaults(model, source.names), folder, title, weights
     if isinstance(source, onnx.ModelProto):
         model, title = source, "the ModelProto"
@@ -143,7 +164,7 @@ def _read(
         path = Path(checked_path(source, "source"))
         title = f"'{path}'"
         try:
-            model, weights = model_without_weights(path) if in_parts else (None, None)
+            model, weights = (None, None) if in_parts is None else in_parts(path)
             if model is None:
                 model = _parse(path.read_bytes(), title)
         except OSError as error:

@@ -64,8 +64,11 @@ def check_shape(shape: Sequence[int], dtype: np.dtype[Any], title: str) -> tuple
     return shape
 
 
-def array_of(tensor: onnx.TensorProto, folder: Path | None, title: str) -> NDArray[Any]:
-    """The elements of a tensor in its shape, read from a file in `folder` where they are stored externally.
+def array_of(
+    tensor: onnx.TensorProto, folder: Path | None, title: str, data: bytes | None = None
+) -> NDArray[Any]:
+    """The elements of a tensor in its shape, read from a file in `folder` where they are stored externally; `data` are
+    its bytes where somebody has read them already.
 
     Raises OnnxImportError, naming `title`, where type, shape and stored bytes do not fit each other.
     """
@@ -79,9 +82,10 @@ def array_of(tensor: onnx.TensorProto, folder: Path | None, title: str) -> NDArr
     count, bits = prod(shape), _bits(tensor.data_type, dtype)
     size = -(-count * bits // 8)
     external = tensor.data_location == onnx.TensorProto.EXTERNAL
-    if not external and not tensor.HasField("raw_data"):
-        return _listed(tensor, dtype, shape, title)
-    data = read_external(tensor, folder, size, title) if external else tensor.raw_data
+    if data is None:
+        if not external and not tensor.HasField("raw_data"):
+            return _listed(tensor, dtype, shape, title)
+        data = read_external(tensor, folder, size, title) if external else tensor.raw_data
     if len(data) != size:
         raise OnnxImportError(
             f"{title} has shape {shape_text(shape)}, which its {len(data)} bytes do not fill: {size} are needed"

@@ -2,8 +2,8 @@
 
 To read a file, parse it and copy weights out of the message takes their memory three times, and that of the message is
 given back late. So of a file the message is read alone: what `raw_data` an initializer has, of `_LEAST` bytes or more,
-it has as external data afterwards, as weights in a file beside the model, but in the file of the model itself.
-`read_external` reads them.
+stays where it is. For whoever imports it, it is external data afterwards, as weights in a file beside the model, but in
+the file of the model itself: `read_external` reads them. Whoever writes it again has the file open (`OpenModel`).
 
 A message of protobuf is a row of fields: the number of the field with the kind of its value, both in one integer, and
 the value, of which kind 2 has its length in front. Integers are written by seven bits, the lowest first.
@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 import re
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from layout_ir.files import stamp_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 _LEAST = 1 << 16
 """Bytes of weights from which on they stay in the file: to find them and open it anew takes 50 us, as long as to copy
 200 kB does, and smaller ones are few bytes together."""
+
+_LEAST_OPEN = 1 << 23
+"""Bytes of a file from which on it is kept open: to go over the fields of 1,000 nodes takes 5 ms, as long as to read
+and parse so much."""
 
 _GRAPH = 7  # of a model
 _INITIALIZER = 5  # of a graph
@@ -71,6 +76,71 @@ class WeightsInFile:
             raise OnnxImportError(f"'{self.path}' has changed while it was read")
 
 
+class OpenModel:
+    """The file of a model, open as long as this object is there: it may be renamed, replaced or removed meanwhile, but
+    not written to."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._descriptor)
+        self._stamp = stamp_of(os.fstat(self._descriptor))
+
+    def read(self, start: int, size: int) -> bytes:
+        """So many bytes from `start` on. Raises OnnxImportError where the file was written to, or cannot be read."""
+        parts: list[bytes] = []
+        left = size
+        try:
+            while left and (part := os.pread(self._descriptor, left, start + size - left)):
+                parts.append(part)
+                left -= len(part)
+            status = os.fstat(self._descriptor)
+        except OSError as error:
+            raise OnnxImportError(f"cannot read '{self.path}': {error.strerror or error}") from error
+        if left or stamp_of(status) != self._stamp:
+            raise OnnxImportError(
+                f"'{self.path}' was written to while its weights were still to be read from it: write another file, or "
+                f"give the bytes of the model"
+            )
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class OpenWeights(NamedTuple):
+    """Weights in an open file: where they begin, and their bytes."""
+
+    file: OpenModel
+    start: int
+    nbytes: int
+
+    def read(self) -> bytes:
+        """Their bytes. Raises OnnxImportError as `OpenModel.read`."""
+        return self.file.read(self.start, self.nbytes)
+
+
+def open_model(path: Path) -> tuple[onnx.ModelProto, dict[str, OpenWeights]] | tuple[None, None]:
+    """The model in a file without its large weights, which are in neither message nor external data, and these, by name
+    of the initializer; None for a file that is to be read as a whole: one of few bytes, none that can be read anywhere,
+    or one that holds no model. Raises OSError."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    if not hasattr(os, "pread"):
+        return None, None
+    model = onnx.ModelProto()
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if not S_ISREG(status.st_mode) or not _LEAST_OPEN <= status.st_size < _MOST_BYTES:
+                return None, None
+            opened = OpenModel(file, path)
+            rewriting = _Rewriting(file, None)
+            model.ParseFromString(b"".join(rewriting.model(status.st_size)))
+    except (_OtherFile, DecodeError):
+        return None, None
+    initializers = model.graph.initializer
+    return model, {initializers[k].name: OpenWeights(opened, *place) for k, place in rewriting.places.items()}
+
+
 def model_without_weights(path: Path) -> tuple[onnx.ModelProto, WeightsInFile] | tuple[None, None]:
     """The model in a file and where its weights are; None for a file that is to be read as a whole: a small one, one
     that external data may not be in, or one that holds no model. Raises OSError."""
@@ -94,12 +164,16 @@ def model_without_weights(path: Path) -> tuple[onnx.ModelProto, WeightsInFile] |
 
 
 class _Rewriting:
-    """Reads a model from a file and gives the message without weights, piece by piece."""
+    """Reads a model from a file and gives the message without weights, piece by piece; with a `name`, they are external
+    data of a file that is called so."""
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, file: BinaryIO, name: str | None) -> None:
         self._file = file
         self._name = name
         self._left = _MOST_FIELDS
+        self._initializers = 0
+        self.places: dict[int, tuple[int, int]] = {}
+        """By number of an initializer, where in the file its weights begin, and their bytes."""
 
     def model(self, end: int) -> Iterator[bytes]:
         for number, kind, size in self._fields(end):
@@ -115,6 +189,7 @@ class _Rewriting:
                 yield _field(number, b"".join(self._tensor(self._file.tell() + size)))
             else:
                 yield self._copied(number, kind, size)
+            self._initializers += (number, kind) == (_INITIALIZER, _BYTES)
 
     def _tensor(self, end: int) -> Iterator[bytes]:
         """A tensor. Raises _OtherFile for one that has weights twice, or is external data already."""
@@ -128,8 +203,9 @@ class _Rewriting:
                 # Left out: to say that it is in the message is to say nothing.
             elif number == _RAW_DATA and kind == _BYTES and size >= _LEAST:
                 is_moved = True
-                place = {"location": self._name, "offset": self._file.tell(), "length": size}
-                for key, value in place.items():
+                place = self.places[self._initializers] = self._file.tell(), size
+                named = () if self._name is None else (self._name, *place)
+                for key, value in zip(("location", "offset", "length"), named, strict=False):
                     entry = _field(_KEY, key.encode()) + _field(_VALUE, str(value).encode())
                     yield _field(_EXTERNAL_DATA, entry)
                 yield _tag(_DATA_LOCATION, _INTEGER) + _integer(_EXTERNAL)

@@ -19,7 +19,7 @@ from layout_ir.dialects import nn
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from layout_ir.frontends.onnx import weights_in_file as weights_in_file_module
 from layout_ir.frontends.onnx.model import load
-from layout_ir.frontends.onnx.weights_in_file import model_without_weights
+from layout_ir.frontends.onnx.weights_in_file import model_without_weights, open_model
 from tests.frontends.onnx.models import NO_WAKE, model, node
 
 LARGE = np.random.default_rng(0).standard_normal((64, 512)).astype(np.float32)
@@ -190,3 +190,63 @@ def test_how_small_weights_may_be_is_a_matter_of_time_alone(tmp_path: Path, monk
     read, _ = model_without_weights(path)
     assert read is not None and not any(tensor.HasField("raw_data") for tensor in read.graph.initializer)
     assert (constants_of(path)[1] == SMALL).all()
+
+
+@pytest.fixture
+def all_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights_in_file_module, "_LEAST_OPEN", 1)
+
+
+@pytest.mark.usefixtures("all_stay_open")
+@pytest.mark.parametrize("change", ["none", "replaced", "removed", "renamed"])
+def test_weights_of_an_open_file_are_those_that_it_had(change: str, tmp_path: Path):
+    path = written(network(), tmp_path)
+    proto, weights = open_model(path)
+    assert proto is not None and weights is not None and set(weights) == {"w"}
+    assert [tensor.HasField("raw_data") for tensor in proto.graph.initializer] == [False, True]
+    match change:
+        case "replaced":
+            written(network(), tmp_path, "other.onnx").replace(path)
+        case "removed":
+            path.unlink()
+        case "renamed":
+            path.rename(tmp_path / "new.onnx")
+        case _:
+            pass
+    assert weights["w"].nbytes == LARGE.nbytes
+    assert weights["w"].read() == LARGE.tobytes()
+
+
+@pytest.mark.usefixtures("all_stay_open")
+@pytest.mark.parametrize("change", ["written", "shorter"])
+def test_negative_an_open_file_is_not_written_to(change: str, tmp_path: Path):
+    path = written(network(), tmp_path)
+    _, weights = open_model(path)
+    assert weights is not None
+    if change == "written":
+        with path.open("r+b") as file:
+            file.write(b"\x08")
+        os.utime(path, ns=(1, 1))
+    else:
+        os.truncate(path, 1000)
+    with pytest.raises(OnnxImportError, match=r"net\.onnx' was written to while its weights"):
+        weights["w"].read()
+
+
+def test_negative_a_file_of_few_bytes_is_not_kept_open(tmp_path: Path):
+    assert open_model(written(network(), tmp_path)) == (None, None)
+
+
+@pytest.mark.usefixtures("all_stay_open")
+def test_negative_what_is_no_model_is_not_kept_open(tmp_path: Path):
+    (tmp_path / "net.onnx").write_bytes(b"\x0b" * 1000)
+    assert open_model(tmp_path / "net.onnx") == (None, None)
+
+
+@pytest.mark.usefixtures("all_stay_open")
+def test_a_file_is_open_as_long_as_its_weights_are_there(tmp_path: Path):
+    _, weights = open_model(written(network(), tmp_path))
+    assert weights is not None
+    before = len(os.listdir("/proc/self/fd"))
+    del weights
+    assert len(os.listdir("/proc/self/fd")) == before - 1

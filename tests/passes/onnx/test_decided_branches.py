@@ -103,7 +103,7 @@ def test_results_that_are_no_values_of_the_branch():
     source = branching(then)
     source.graph.node[-1].output.extend(["z", "same"])
     source.graph.output.extend([value("z", *SHAPE), value("same", *SHAPE)])
-    written = with_decided_branches(source, None)
+    written = with_decided_branches(source, None, {})
     assert written is not None
     assert op_types(written) == ["Transpose", "Relu", "Transpose", "Identity", "Identity"]
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
@@ -131,7 +131,7 @@ def test_results_that_are_no_values_of_the_branch():
     ids=["extent", "default", "data"],
 )  # fmt: skip
 def test_negative_what_a_call_decides(source: onnx.ModelProto):
-    assert with_decided_branches(source, None) is None
+    assert with_decided_branches(source, None, {}) is None
     feeds = {"x": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)}
     result = check_optimized(source, feeds, compares_bytes=False, shapes={"x": SHAPE})
     assert "If" in op_types(result.model)
@@ -147,4 +147,4 @@ def test_negative_what_moves_nothing_less_stays():
 def test_negative_a_branch_that_is_missing():
     source = branching(graph([oh.make_node("Relu", ["t"], ["u"]), back()]))
     del source.graph.node[-1].attribute[:]
-    assert with_decided_branches(source, None) is None
+    assert with_decided_branches(source, None, {}) is None

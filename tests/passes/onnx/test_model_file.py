@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import onnx
@@ -15,9 +16,11 @@ import pytest
 
 import layout_ir as li
 from layout_ir.errors import LayoutError
+from layout_ir.frontends.onnx import OnnxImportError, weights_in_file
 from layout_ir.passes.onnx.model_file import ALIGNMENT
 from layout_ir.tools.layout_ir import main
 from tests.passes.onnx.optimized import compare, initializer, model_of, random_feeds, transpose, value
+from tests.passes.onnx.random_models import random_model
 
 W = np.random.default_rng(0).standard_normal((6, 3, 2, 4)).astype(np.float32)
 
@@ -74,6 +77,103 @@ def test_weights_beside_the_model_are_turned_in_the_file_that_is_written(
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(turned), W.transpose(0, 1, 3, 2))
     again = li.optimize_onnx(path)
     assert (again.after.count, len(again.pending)) == (0, 0)
+
+
+@pytest.fixture
+def weights_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any model whose file is given, the weights stay in it; shapes, which decide something, do not."""
+    monkeypatch.setattr(weights_in_file, "_LEAST", 80)
+    monkeypatch.setattr(weights_in_file, "_LEAST_OPEN", 1)
+
+
+@pytest.mark.usefixtures("weights_stay")
+@pytest.mark.parametrize("change", ["none", "replaced", "removed", "saved over"])
+@pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
+def test_weights_go_from_the_file_of_a_model_into_the_one_that_is_written(
+    target: str, change: str, tmp_path: Path
+):
+    model = _model()
+    model.graph.initializer[0].doc_string = "weights"
+    wanted = li.optimize_onnx(model, target).model
+    path = tmp_path / "in.onnx"
+    path.write_bytes(model.SerializeToString())
+    result = li.optimize_onnx(path, target)
+    assert len(result.pending) == 2 and result.stored.ByteSize() < wanted.ByteSize() - 500
+    match change:
+        case "replaced":
+            path.with_name("other.onnx").write_bytes(b"no model")
+            path.with_name("other.onnx").replace(path)
+        case "removed":
+            path.unlink()
+        case _:
+            pass
+    out = path if change == "saved over" else tmp_path / "out.onnx"
+    result.save(out)
+    assert onnx.ModelProto.FromString(out.read_bytes()) == wanted
+    assert result.model == wanted
+    result.save(out)
+    assert onnx.ModelProto.FromString(out.read_bytes()) == wanted
+
+
+@pytest.mark.usefixtures("weights_stay")
+@pytest.mark.parametrize("seed", range(12))
+def test_where_weights_are_changes_nothing_of_what_is_chosen(seed: int, tmp_path: Path):
+    model, _ = random_model(Random(seed))
+    (tmp_path / "in.onnx").write_bytes(model.SerializeToString())
+    for target in ("onnx", "ort-cpu"):
+        result, wanted = (li.optimize_onnx(source, target) for source in (tmp_path / "in.onnx", model))
+        assert (result.before, result.after) == (wanted.before, wanted.after)
+        assert result.model == wanted.model
+
+
+@pytest.mark.usefixtures("weights_stay")
+def test_weights_beside_the_model_and_in_it_stay_where_they_are(tmp_path: Path):
+    model = _model()
+    path = _stored(model, tmp_path / "in")
+    stored = onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+    more = np.arange(60, dtype=np.float32).reshape(5, 6, 2)
+    stored.graph.initializer.append(initializer("v", more))
+    stored.graph.node.extend([transpose("v", "vt", 0, 2, 1), oh.make_node("MatMul", ["vt", "u"], ["z"])])
+    stored.graph.input.append(value("u", 6, 1))
+    stored.graph.output.append(value("z", 5, 2, 1))
+    path.write_bytes(stored.SerializeToString())
+    result = li.optimize_onnx(path)
+    assert (result.before.count, result.after.count) == (3, 0)
+    result.save(tmp_path / "out.onnx")
+    bare = onnx.load(tmp_path / "out.onnx", load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+    assert len(_external(bare)) == 2
+    inside = [t for t in bare.graph.initializer if not t.data_location]
+    assert any(onnx.numpy_helper.to_array(t).tobytes() == more.transpose(0, 2, 1).tobytes() for t in inside)
+    whole = onnx.load(path)  # pyright: ignore[reportUnknownMemberType]
+    compare(whole, onnx.load(tmp_path / "out.onnx"), random_feeds(whole), result, 1e-4)  # pyright: ignore[reportUnknownMemberType]
+
+
+@pytest.mark.usefixtures("weights_stay")
+def test_weights_that_do_not_fill_their_shape_go_out_as_they_came(tmp_path: Path):
+    """Of what nobody turns, nobody says anything."""
+    model = _model()
+    model.graph.initializer[1].raw_data += bytes(300)
+    model.graph.node[3].op_type, model.graph.node[3].domain = "Mine", "my"
+    (tmp_path / "in.onnx").write_bytes(model.SerializeToString())
+    result = li.optimize_onnx(tmp_path / "in.onnx")
+    result.save(tmp_path / "out.onnx")
+    out = onnx.ModelProto.FromString((tmp_path / "out.onnx").read_bytes())
+    kept = next(tensor for tensor in out.graph.initializer if tensor.name == "b")
+    assert kept == model.graph.initializer[1]
+    assert out == result.model
+
+
+@pytest.mark.usefixtures("weights_stay")
+def test_negative_a_file_that_is_written_to_before_its_weights_were_read(tmp_path: Path):
+    path = tmp_path / "in.onnx"
+    path.write_bytes(_model().SerializeToString())
+    result = li.optimize_onnx(path)
+    path.write_bytes(path.read_bytes() + b"\x00")
+    with pytest.raises(OnnxImportError, match=r"in\.onnx' was written to while its weights"):
+        result.save(tmp_path / "out.onnx")
+    assert os.listdir(tmp_path) == ["in.onnx"]
+    with pytest.raises(OnnxImportError, match=r"in\.onnx' was written to while its weights"):
+        _ = result.model
 
 
 def test_a_file_has_all_that_the_model_has(tmp_path: Path):
