@@ -12,7 +12,7 @@ A choice now that costs d more than the graph as it is leads to a choice then th
 chosen. That cost least, so d is not negative: the graph as it is costs least too.
 
 * Reorders of a value cost then what they cost now. A Reshape that moves dims of one element alone, which stands for
-  such a reorder, may take and give what that may.
+  such a reorder, may take and give what that may; so may a Squeeze with the Unsqueeze behind it.
 * A constant in n orders costs n - 1 small nodes, and one for a changed node where its own order is not among them. Let
   each order of a constant now stand for one of a constant then, and the orders in which they are written for different
   ones. More orders then are more orders now, and where one is changed then that was not, so it is now.
@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from math import gcd
 
 from layout_ir.passes.onnx.consumers import KIBIBYTE, SMALL_NODE
@@ -36,7 +37,15 @@ from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
 from layout_ir.passes.onnx.order_plan import Plan
 from layout_ir.passes.onnx.order_selection import Demand, costs_alike, option_cost
-from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity, without_units
+from layout_ir.passes.onnx.orders import (
+    Order,
+    Shape,
+    compose,
+    identity,
+    is_identity,
+    same_memory,
+    without_units,
+)
 from layout_ir.passes.onnx.reachable_orders import (
     GivenOrders,
     NodeChoices,
@@ -246,7 +255,7 @@ class Embedding:
     def _is_reorder(self, node: Node, offered: OfferedOptions) -> bool:
         """Whether a node that was written besides stands, in all its options, for a reorder that moves nothing."""
         if node.domain or node.op_type not in ("Identity", "Reshape"):
-            return False
+            return not node.domain and self._is_half_of_reorder(node, offered)
         root, source = self.places.get(node.inputs[0], ("", ()))
         other, target = self.places.get(node.outputs[0], ("", ()))
         shape = self.plan.graph.shape(root) if node.op_type == "Reshape" else self._units(None)
@@ -259,6 +268,32 @@ class Embedding:
                 for option in offered.options
             )
         )
+
+    def _is_half_of_reorder(self, node: Node, offered: OfferedOptions) -> bool:
+        """Whether it is one of a Squeeze and an Unsqueeze that stand for such a reorder together, and have no choice."""
+        if len(offered.options) != 1 or node.op_type not in ("Squeeze", "Unsqueeze"):
+            return False
+        between = node.outputs[0] if node.op_type == "Squeeze" else node.inputs[0]
+        first, last = self._halves["Squeeze"].get(between), self._halves["Unsqueeze"].get(between)
+        if first is None or last is None or self.now.values.graph.uses[between] != 1:
+            return False
+        root, source = self.places.get(first.inputs[0], ("", ()))
+        other, target = self.places.get(last.outputs[0], ("", ()))
+        shape = self.plan.graph.shape(root) if root and root == other else None
+        if shape is None:
+            return False
+        own = identity(len(shape))
+        return same_memory(_composed(source, own), _composed(target, own), shape)
+
+    @cached_property
+    def _halves(self) -> dict[str, dict[str, Node]]:
+        """By operator, the nodes that were written besides, by the value between a Squeeze and an Unsqueeze."""
+        found: dict[str, dict[str, Node]] = {"Squeeze": {}, "Unsqueeze": {}}
+        for node in self.now.values.graph.nodes_of_model:
+            if self.origins[id(node)] is None and node.op_type in found:
+                names = node.outputs if node.op_type == "Squeeze" else node.inputs
+                found[node.op_type][names[0]] = node
+        return found
 
 
 def _extra_costs(

@@ -102,6 +102,30 @@ def test_where_orders_were_left_out_a_round_that_is_not_made_would_have_said_the
         assert len(settled) < 5 * _RANDOM
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_squeeze_with_an_unsqueeze_stands_for_a_reorder(answers: list[bool], target: str):
+    """They move a dim of one element where a Reshape would need the extents, which are not known."""
+    nodes = [
+        oh.make_node("Mine", ["x"], ["a"], domain="my"),
+        transpose("a", "b", 0, 2, 1, 3),
+        oh.make_node("Mine", ["b"], ["y"], domain="my"),
+    ]
+    for k in range(3):  # what is left has to be looked at
+        nodes += [
+            oh.make_node("Mine", [f"x{k}"], [f"a{k}"], domain="my"),
+            transpose(f"a{k}", f"b{k}", 1, 0),
+            oh.make_node("Mine", [f"b{k}"], [f"y{k}"], domain="my"),
+        ]
+    inputs = [value("x", 1, "d", 1, "e"), *(value(f"x{k}", 2, 3) for k in range(3))]
+    outputs = [value("y", 1, 1, "d", "e"), *(value(f"y{k}", 3, 2) for k in range(3))]
+    model = model_of(nodes, inputs, outputs)
+    model.graph.value_info.extend([value("a", 1, "d", 1, "e"), *(value(f"a{k}", 2, 3) for k in range(3))])
+    result = _same_with_all_rounds(model, target)
+    assert (result.before.count, result.after.count) == (4, 3)
+    assert {"Squeeze", "Unsqueeze"} <= {node.op_type for node in result.model.graph.node}
+    assert answers[0]
+
+
 def _nothing_divides(plan: Plan) -> int:
     """In place of the divisor of what Transposes cost: then that cost alone proves nothing."""
     return 0
