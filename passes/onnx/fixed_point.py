@@ -270,7 +270,7 @@ class Embedding:
         )
 
     def _is_half_of_reorder(self, node: Node, offered: OfferedOptions) -> bool:
-        """Whether it is one of a Squeeze and an Unsqueeze that stand for such a reorder together, and have no choice."""
+        """Whether it is a Squeeze or an Unsqueeze that has no choice, of two that stand for such a reorder together."""
         if len(offered.options) != 1 or node.op_type not in ("Squeeze", "Unsqueeze"):
             return False
         between = node.outputs[0] if node.op_type == "Squeeze" else node.inputs[0]
