@@ -276,6 +276,19 @@ _full("detection", "cspdarknet53", 256)
 _full("detection", "yolov8", 320)
 
 
+def _full_text(names: str, **takes: Input) -> None:
+    """Of any batch and length, as language models are exported."""
+    dims = dict.fromkeys(takes, _TEXT)
+    example = {key: _enlarged(given, _TEXT) for key, given in takes.items()}
+    for name in names.split():
+        build = partial(_export, "language", f"{name}_full", example, "script", dims)
+        _add(Network(f"{name}-full-dynamic", "language", build, takes, NETWORKS[name].requires))
+
+
+_full_text("bert", input_ids=tokens(16), attention_mask=tokens(16, 2), token_type_ids=tokens(16, 2))
+_full_text("gpt2 t5_encoder llama", input_ids=tokens(16))
+
+
 # --- The same for five pictures, higher than wide ---
 
 

@@ -42,6 +42,11 @@ def bert() -> nn.Module:
     return _Bert(200, 64, 4, 4, 32)
 
 
+def bert_full() -> nn.Module:
+    """BERT-base."""
+    return _Bert(30522, 768, 12, 12, 512)
+
+
 class _Gpt2(nn.Module):
     """GPT-2: normalizes first, causal, GELU by tanh, logits from the embedding's own weights."""
 
@@ -68,6 +73,11 @@ class _TanhGelu(nn.Module):
 
 def gpt2() -> nn.Module:
     return _Gpt2(200, 64, 4, 4, 32)
+
+
+def gpt2_full() -> nn.Module:
+    """GPT-2, the smallest of those published."""
+    return _Gpt2(50257, 768, 12, 12, 1024)
 
 
 class _CachedDecoder(nn.Module):
@@ -162,6 +172,11 @@ def t5_encoder() -> nn.Module:
     return _T5Encoder(200, 64, 4, 4)
 
 
+def t5_encoder_full() -> nn.Module:
+    """The encoder of T5-base."""
+    return _T5Encoder(32128, 768, 12, 12)
+
+
 class _Rotary(nn.Module):
     """Causal attention with rotary positions and fewer heads for keys and values than for queries."""
 
@@ -197,12 +212,12 @@ class _Rotary(nn.Module):
 
 
 class _Llama(nn.Module):
-    def __init__(self, vocabulary: int, width: int, depth: int) -> None:
+    def __init__(self, vocabulary: int, width: int, depth: int, heads: int, groups: int, length: int) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary, width)
         blocks: list[nn.Module] = []
         for _ in range(depth):
-            blocks.append(Residual(_RmsNorm(width), _Rotary(width, 4, 2, 32)))
+            blocks.append(Residual(_RmsNorm(width), _Rotary(width, heads, groups, length)))
             blocks.append(Residual(_RmsNorm(width), _Gated(width, nn.SiLU())))
         self.blocks = nn.Sequential(*blocks, _RmsNorm(width), nn.Linear(width, vocabulary, bias=False))
 
@@ -211,7 +226,12 @@ class _Llama(nn.Module):
 
 
 def llama() -> nn.Module:
-    return _Llama(200, 64, 4)
+    return _Llama(200, 64, 4, 4, 2, 32)
+
+
+def llama_full() -> nn.Module:
+    """A Llama in the widths of SmolLM-135M."""
+    return _Llama(49152, 576, 30, 9, 3, 512)
 
 
 class _Clip(nn.Module):
