@@ -58,7 +58,6 @@ class Algorithm(IntEnum):
     ABS = 0x24
     SQRT = 0x25
     LINEAR = 0x26
-    SOFT_RELU = 0x27
     HARD_SIGMOID = 0x28
     LOGISTIC = 0x29
     EXP = 0x2A

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -94,6 +94,8 @@ class Compilation:
             inputs = inputs_of(loaded, shapes or {})
         are_read_again = (may_be_open and inputs.are_open) or inputs.with_defaults
         files = files_of(model, loaded) if are_read_again else []
+        if are_read_again:
+            model = _copied(model)
 
         def given(names: frozenset[str]) -> Executable | None:
             check_unchanged(files)
@@ -202,7 +204,7 @@ class Compilation:
     ) -> AnyProgram:
         """The module, which is used up, compiled; without one the model in parts, for these shapes of its inputs."""
         if module is None:
-            return StagedProgram(model, shapes, self.part, self.threads, checked=self.checked)
+            return StagedProgram(_copied(model), shapes, self.part, self.threads, checked=self.checked)
         return self.program(module, "main")
 
 
@@ -265,6 +267,16 @@ class StatedInputs:
     """Whether one of them has a dynamic extent."""
     with_defaults: frozenset[str]
     """Those that a call may give."""
+
+
+def _copied(source: AnySource) -> AnySource:
+    """A model that is read again later: of a ModelProto a copy, for its owner may change it."""
+    if not hasattr(source, "SerializeToString"):
+        return source
+    given = cast("onnx.ModelProto", source)
+    copy = type(given)()
+    copy.CopyFrom(given)
+    return copy
 
 
 def files_of(source: AnySource, model: Model) -> list[FileState]:

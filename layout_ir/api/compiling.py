@@ -92,10 +92,12 @@ def compile(
     )
     # Before anything is imported that compiles.
     if (plan := cache.read(shapes)) is not None:
-        return Executable(
-            Program(plan, checked=checked),
-            with_given=lambda names: compilation(cache).with_given(model, shapes, names),
-        )
+
+        def with_given(names: frozenset[str]) -> Executable | None:
+            cache.check_unchanged()
+            return compilation(cache).with_given(model, shapes, names)
+
+        return Executable(Program(plan, checked=checked), with_given=with_given)
     return compilation(cache).executable(model, shapes)
 
 

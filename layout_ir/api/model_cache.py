@@ -79,23 +79,34 @@ class ModelCache:
     """What `folder`, which is made at the first, has of a model compiled as the `settings` say."""
 
     def __init__(self, folder: Path, model: Source, settings: Sequence[str | float]) -> None:
-        """Reads the model. What is none, or cannot be read, has names as well: what compiles it says what is wrong."""
+        """Reads the model. Nothing is kept of one that cannot be read: what compiles it says what is wrong."""
         self._plans = _Plans(folder, settings)
-        self._model = b""
-        with suppress(OSError):
-            self._model = b"".join(_digests(model))
+        self._source = model
+        self._model = _digest(model)
 
-    def _path(self, shapes: Shapes | None) -> Path:
+    def check_unchanged(self) -> None:
+        """Raises LayoutError where the model is another than it was."""
+        if self._model is None or _digest(self._source) != self._model:
+            raise LayoutError(
+                "the model has changed, or is gone; it is read again for calls of other inputs: compile it anew"
+            )
+
+    def _path(self, shapes: Shapes | None) -> Path | None:
+        if self._model is None:
+            return None
         named = None if shapes is None else {str(name): list(shapes[name]) for name in shapes}
         return self._plans.path("model", self._model, json.dumps(named, sort_keys=True, default=str).encode())
 
     def read(self, shapes: Shapes | None) -> RunnablePlan | None:
         """The plan for inputs of these shapes; None where there is none, or one that is damaged."""
-        return self._plans.read(self._path(shapes))
+        path = self._path(shapes)
+        return None if path is None else self._plans.read(path)
 
     def write(self, plan: RunnablePlan, shapes: Shapes | None) -> None:
         """Keeps a plan, if it can be kept. Raises OSError where the folder cannot be written to."""
-        self._plans.write(plan, self._path(shapes))
+        path = self._path(shapes)
+        if path is not None:
+            self._plans.write(plan, path)
 
     def part(self, module: ModuleOp, compile: Callable[[ModuleOp], RunnablePlan]) -> RunnablePlan:
         """The plan of a part of the model, read, or made by `compile`, which may change the module, and kept."""
@@ -107,6 +118,14 @@ class ModelCache:
             plan = compile(module)
             self._plans.write(plan, path)
         return plan
+
+
+def _digest(model: Source) -> bytes | None:
+    """What tells a model from others; None of one that cannot be read, or whose data have no name of a file."""
+    try:
+        return b"".join(_digests(model))
+    except (OSError, ValueError):
+        return None
 
 
 def _digests(model: Source) -> Iterator[bytes]:

@@ -138,16 +138,17 @@ class TypeInference:
             return _with(self._first, known)
         model = self.model
         light = _without_weights(model, self._overridable, self._shapes, known)
+        # What has no subgraphs is not searched for them again.
+        graphs_in = _all_graphs if len(self._claims) > 1 else _alone
+        for graph in graphs_in(light.graph):
+            _forget(graph)
+            (graph.input if graph is light.graph else graph.value_info).extend(_take_out_of_files(graph))
         self._read = write_out_ranges(light.graph, self._opset())
         own = {(domain_of(function.domain), function.name) for function in model.functions}
         if self._of_runtime:
             for graph in reversed(_all_graphs(light.graph)):  # a node is copied with its subgraphs
                 _made_standard(graph, own=own)
-        # What has no subgraphs is not searched for them again.
-        graphs_in = _all_graphs if len(self._claims) > 1 else _alone
         lights = graphs_in(light.graph)
-        for graph in lights:
-            _forget(graph)
         if len(lights) > 1:
             _tell_constants(light.graph, {})
         inference = WholeInference(light, graphs_in)
@@ -247,6 +248,22 @@ def _forget(graph: onnx.GraphProto) -> None:
             value.type.CopyFrom(type_of_tensor(constants[value.name]))
         elif value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
+
+
+def _take_out_of_files(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Takes the constants out of a graph whose elements are in files, which inference does not read; returns their
+    names and types."""
+    import onnx
+
+    types, found = TensorTypes(), list[onnx.ValueInfoProto]()
+    for tensor in [tensor for tensor in graph.initializer if tensor.data_location]:
+        found.append(onnx.ValueInfoProto(name=tensor.name, type=types.of(tensor)))
+        graph.initializer.remove(tensor)
+    for node in [node for node in graph.node if node.op_type == "Constant" and not domain_of(node.domain)]:
+        for tensor in [a.t for a in node.attribute if a.name == "value" and a.t.data_location]:
+            found.append(onnx.ValueInfoProto(name=node.output[0], type=types.of(tensor)))
+            graph.node.remove(node)
+    return found
 
 
 def _more(

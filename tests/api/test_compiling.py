@@ -353,6 +353,31 @@ def test_negative_defaults_are_not_given_up_where_the_file_is_another(tmp_path: 
         executable({"x": x, "s": GIVEN["s"]})
 
 
+@pytest.mark.parametrize("form", ["file", "proto"])
+def test_negative_nor_are_those_of_a_model_that_was_kept(tmp_path: Path, form: str):
+    path, proto, x = tmp_path / "m.onnx", with_defaults(), numbers((3, 4), 7)
+    path.write_bytes(proto.SerializeToString())
+    source = path if form == "file" else proto
+    li.compile(source, cache_dir=tmp_path / "kept")
+    executable = li.compile(source, cache_dir=tmp_path / "kept")
+    before = executable({"x": x})
+    proto.graph.node[2].op_type = "Sub"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(LayoutError, match=r"has changed, .*compile it anew"):
+        executable({"x": x, "s": GIVEN["s"]})
+    np.testing.assert_array_equal(executable({"x": x}), before)
+
+
+def test_a_proto_that_its_owner_changes_stays_what_it_was():
+    """For other sizes and other inputs, too, for which it is read again."""
+    proto, same, x = with_defaults("n"), with_defaults("n"), numbers((3, 4), 7)
+    executable = li.compile(proto)
+    executable({"x": x})
+    proto.graph.node[2].op_type = "Sub"
+    for feeds in ({"x": x[:1]}, {"x": x[:2], "w": GIVEN["w"]}):
+        np.testing.assert_allclose(executable(feeds)[0], outputs_of(same, feeds)[0], rtol=1e-6)
+
+
 def test_negative_what_is_given_for_a_default_is_not_compiled_for_more_sizes_either(tmp_path: Path):
     path = tmp_path / "m.onnx"
     path.write_bytes(with_defaults("n").SerializeToString())

@@ -273,7 +273,13 @@ def test_negative_what_cannot_be_saved_is_compiled_each_time(tmp_path: Path, com
 
 
 def test_negative_what_is_no_model_is_an_error_as_without_a_folder(tmp_path: Path):
-    for wrong in (tmp_path / "none.onnx", b"no model"):
+    elsewhere, path = model(), tmp_path / "net.onnx"
+    weights = elsewhere.graph.initializer[0]
+    weights.ClearField("raw_data")
+    weights.data_location = weights.EXTERNAL
+    weights.external_data.add(key="location", value="a\0b")
+    path.write_bytes(elsewhere.SerializeToString())
+    for wrong in (tmp_path / "none.onnx", b"no model", path):
         with pytest.raises(LayoutError) as without:
             li.compile(wrong)
         with pytest.raises(LayoutError) as with_folder:

@@ -82,8 +82,9 @@ def parts_of(rows: int, k: int, n: int) -> int:
     if rows == 1:
         return int(_SIZE * n < PAGE)
     cpu = host()
-    most = cpu.l1 // (_SIZE * min(rows, 4))
-    return -(-k // most) if 1 < rows <= 2 * cpu.vector // _SIZE else 0
+    if not 1 < rows <= 2 * cpu.vector // _SIZE:
+        return 0
+    return -(-k // (cpu.l1 // (_SIZE * min(rows, 4))))
 
 
 def _is_row_major(descriptor: MemoryDescriptor) -> bool:

@@ -66,6 +66,8 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     shape = values.layout(x).shape
     if len(shape) != 3 or not count or not size:
         raise Refused("the node is none of ONNX")
+    if not all(shape):
+        raise Refused("the library divides by the extents of a source")
     steps, batch, width = shape
     state = (count, batch, size)
     wanted = (

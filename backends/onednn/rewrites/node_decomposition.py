@@ -295,7 +295,7 @@ def _dynamically_quantized(node: OpaqueNode) -> list[SSAValue | None]:
     for."""
     x = node.input(0)
     shape = shape_of(x)
-    if dtype_of(x.type) != "f32" or not prod(shape):
+    if dtype_of(x.type) != "f32":
         raise Unsupported
 
     def number(value: float) -> SSAValue:
@@ -304,13 +304,13 @@ def _dynamically_quantized(node: OpaqueNode) -> list[SSAValue | None]:
     def integers(value: SSAValue) -> SSAValue:
         return node.apply(nn.CastOp, value, result_type=TensorType(attribute_of("ui8"), shape_of(value)))
 
-    axes = tuple(range(len(shape)))
-    ends = [
-        node.apply(nn.ReduceMaxOp, x, axes=axes, keepdims=False) if axes else x,
-        node.apply(nn.ReduceMinOp, x, axes=axes, keepdims=False) if axes else x,
-    ]
-    high = node.apply(nn.MaxOp, ends[0], number(0))
-    low = node.apply(nn.MinOp, ends[1], number(0))
+    def end(reduce: type[nn.ReduceMaxOp | nn.ReduceMinOp]) -> SSAValue:
+        if not prod(shape):
+            return number(0)
+        return node.apply(reduce, x, axes=tuple(range(len(shape))), keepdims=False) if shape else x
+
+    high = node.apply(nn.MaxOp, end(nn.ReduceMaxOp), number(0))
+    low = node.apply(nn.MinOp, end(nn.ReduceMinOp), number(0))
     width = node.apply(nn.SubOp, high, low)
     # Of zeros alone, ONNX Runtime has a scale of 1.
     is_zero = node.apply(nn.EqualOp, width, number(0))

@@ -130,7 +130,7 @@ def test_negative_small_results_and_half_floats_keep_it_as_a_post_op(size: int, 
     assert ("nn.conv", "nn.swish") in found
 
 
-@pytest.mark.parametrize("op", [nn.ReluOp, nn.GeluOp, nn.SoftplusOp])
+@pytest.mark.parametrize("op", [nn.ReluOp, nn.GeluOp, nn.MishOp])
 @pytest.mark.parametrize("rows", [4, 256])
 def test_functions_join_products_where_that_is_no_second_pass(op: Any, rows: int):
     program = Program((rows, 24))

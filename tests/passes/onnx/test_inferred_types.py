@@ -483,3 +483,25 @@ def test_types_of_a_network_are_those_of_whole_inferences(name: str, monkeypatch
     (wanted,) = typed_graphs(model, None, {}, {}, {}, {})
     assert alike(found.types) == alike(wanted.types)
     assert {found.nbytes(n) for n in found.types} == {wanted.nbytes(n) for n in wanted.types}
+
+
+@pytest.mark.parametrize("is_node", [False, True])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_shapes_in_files_are_not_read(is_node: bool, is_nested: bool):
+    """Of a tensor in a file the type alone is known; what lies at that name where the process runs is another file."""
+    shape = initializer("s", [2, 2, 12])
+    shape.ClearField("raw_data")
+    shape.data_location = onnx.TensorProto.EXTERNAL
+    shape.external_data.add(key="location", value="nowhere")
+    nodes = [oh.make_node("Constant", [], ["s"], value=shape)] if is_node else []
+    nodes += [transpose("x", "a", 0, 2, 1), oh.make_node("Reshape", ["a", "s"], ["y"])]
+    constants = [] if is_node else [shape]
+    model = model_of(nodes, [value("x", 2, 6, 4)], [UNKNOWN], constants)
+    if is_nested:
+        branch = oh.make_graph(nodes, "branch", [], [UNKNOWN], constants)
+        choice = oh.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)
+        inputs = [value("x", 2, 6, 4), oh.make_tensor_value_info("c", onnx.TensorProto.BOOL, [])]
+        model = model_of([choice], inputs, [oh.make_tensor_value_info("z", FLOAT, None)])
+    found = inferred_types(model, frozenset(), {}, {}, {})[-1]
+    assert _shape(found["a"]) == [2, 4, 6] and _shape(found["s"]) == [3]
+    assert not any(isinstance(extent, int) and extent for extent in _shape(found["y"]))

@@ -59,6 +59,17 @@ def test_a_function_of_one_operand(op: Any, attributes: dict[str, Any], low: flo
     compare(program.module(y), numbers((2, 17, 5, 4), low=low, high=5))
 
 
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_a_softplus_has_all_digits_where_it_is_small(is_behind: bool):
+    program = Program((1, 4, 8, 16))
+    x = program.argument(0)
+    if is_behind:
+        x = program.add(nn.ConvOp, x, program.constant(np.eye(4, dtype=np.float32).reshape(4, 4, 1, 1)))
+    inputs = [np.linspace(-80, 20, 512, dtype=np.float32).reshape(1, 4, 8, 16)]
+    (found,) = compare(program.module(program.add(nn.SoftplusOp, x)), *inputs)(inputs)
+    np.testing.assert_allclose(found, np.logaddexp(0, inputs[0].astype(np.float64)), rtol=1e-6)
+
+
 @pytest.mark.parametrize("op", BINARY)
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 @pytest.mark.parametrize("other", [(2, 16, 5, 4), (1, 16, 1, 1), (16, 1, 1)])

@@ -64,6 +64,10 @@ def test_negative_the_matrix_of_others_is_not(rows: int, k: int, n: int):
     assert primitives(product(rows, k, n)) == ["matmul"]
 
 
+def test_a_product_without_rows_takes_no_step():
+    assert primitives(product(0, 24, 40)) == []
+
+
 def test_negative_a_matrix_that_is_no_constant_is_not_packed():
     program = Program((4, 24), (24, 40))
     module = program.module(program.add(nn.MatmulOp, program.argument(0), program.argument(1)))

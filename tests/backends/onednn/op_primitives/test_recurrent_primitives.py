@@ -67,6 +67,13 @@ def test_a_recurrent_network(
     compare(made, inputs)
 
 
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+def test_negative_a_batch_without_elements_is_no_primitive_which_would_end_the_process(op: str):
+    made, inputs = network(op, "forward", batch=0)
+    (found,) = li.compile(made)(inputs)
+    assert found.shape == (STEPS, 1, 0, HIDDEN)
+
+
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])
 def test_a_batch_of_one_that_lies_inside_of_the_channels(op: str):
     gates, width = {"LSTM": 4, "GRU": 3}[op], 128
