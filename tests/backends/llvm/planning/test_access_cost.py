@@ -46,12 +46,30 @@ def test_negative_as_many_places_as_a_cache_has_ways_cost_nothing():
     assert _cost(_lines(64, 4096), machine=wider) == _cost(_lines(64, 4096 + 64), machine=wider)
 
 
+def test_the_more_places_share_a_set_the_more_lines_are_lost():
+    costs = [_cost(_lines(number, 4096)) - _cost(_lines(number, 4160)) for number in (8, 16, 32, 64, 128)]
+    assert costs[0] == 0 < costs[1] < costs[2] < costs[3] == pytest.approx(costs[4])
+    assert costs[3] == pytest.approx(16384 * WIDE.profile.l1_conflict_ns)
+
+
 def test_longer_pieces_pay_once_for_all_of_their_lines():
     def blocks(piece: int) -> Step:
         return Step((Loop(64, 64 * piece, piece),), 0, 0, Copy(piece, Loop(64, piece, 1 << 16)))
 
     costs = [_cost(blocks(piece)) / piece for piece in (64, 128, 256, 512)]
     assert costs == sorted(costs, reverse=True) and len(set(costs)) == 4
+
+
+def test_in_memory_jumps_that_nobody_follows_cost_more_the_less_of_it_the_last_level_has():
+    """Lines of 1024 rows by turns."""
+    loop = Loop(16, 64, 1024 * 64)
+    step = Step((loop,), 0, 0, Copy(64, Loop(1024, 4160, 64), True))
+    limit = WIDE.profile.streaming_volume
+    costs = [
+        _cost(step, volume=volume) for volume in (limit, limit + 1, 3 * limit // 2, 2 * limit, 4 * limit)
+    ]
+    assert costs == sorted(costs) and costs[1] < costs[2] < costs[3] == costs[4]
+    assert costs[3] - costs[1] == pytest.approx(0.8 * 16384 * WIDE.profile.memory_streamed_ns, rel=1e-3)
 
 
 def test_parts_of_lines_cost_more_the_smaller_they_are():
@@ -104,6 +122,16 @@ def test_pieces_that_places_have_by_turns_pay_for_their_sets_as_well_as_the_line
     assert more(4, 8) > more(4, 4) > 0
     assert more(2, 8) > more(2, 2) == 0
     assert more(4, 8) < more(8, 8)
+
+
+def test_negative_pieces_of_eight_lines_pay_nothing_for_the_sets_of_their_places():
+    """Past the caches, pieces of some lines to 64 places in one set."""
+
+    def more(piece: int) -> float:
+        step = Step((Loop(16, 64 * piece, piece),), 0, 0, Copy(piece, Loop(64, piece, 1 << 16), True))
+        return (_cost(step, machine=CROWDED) - _cost(step)) / piece
+
+    assert more(64) > more(128) > more(256) > more(512) == more(1024) == 0
 
 
 def test_in_memory_a_part_of_what_lines_wait_for_their_sets_is_hidden():
@@ -225,8 +253,27 @@ def test_a_buffer_pays_only_where_it_avoids_conflicts():
 
     direct, staged = tiles(4096)
     assert _cost(staged) < _cost(direct)
+    slow = replace(WIDE, measured=replace(WIDE.profile, staging_ns=2.0))
+    assert _cost(staged, machine=slow) > _cost(direct, machine=slow)
     direct, staged = tiles(4160)
     assert _cost(direct) < _cost(staged)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_the_way_over_a_buffer_costs_what_the_profile_says(streaming: bool):
+    name = "staging_streamed_ns" if streaming else "staging_ns"
+    slow = replace(WIDE, measured=replace(WIDE.profile, **{name: getattr(WIDE.profile, name) + 1.0}))
+    filled = Step((), 0, 0, Copy(512), -1)
+    step = Step((Loop(512, 512, 512),), 0, 0, Staged(512, (filled,), streaming))
+    lines = 512 * 8
+    assert _cost(step, machine=slow) - _cost(step) == pytest.approx(lines)
+    far = [_cost(step, volume=64 << 20, machine=machine) for machine in (slow, WIDE)]
+    assert far[0] - far[1] == pytest.approx(lines / 2 if streaming else lines)
+    for other in (
+        replace(step, kernel=replace(step.kernel, streaming=not streaming)),
+        Step((Loop(512, 512, 512),), 0, 0, Copy(512)),
+    ):
+        assert _cost(other, machine=slow) == _cost(other)
 
 
 def _half_lines(number: int, stride: int, *, reads: bool = False) -> Step:
@@ -244,6 +291,14 @@ def test_begun_lines_that_take_all_of_a_set_lose_some():
 
 def test_negative_begun_lines_that_take_half_of_a_set_lose_none():
     assert _cost(_half_lines(4, 4096)) == _cost(_half_lines(4, 4160))
+
+
+def test_parts_of_lines_that_are_still_there_cost_no_more_than_the_line():
+    """Lines of 64 rows by turns, and halves of them."""
+    whole = Step((Loop(256, 64, 4096),), 0, 0, Copy(64, Loop(64, 3136, 64)))
+    halves = Step((Loop(512, 32, 2048),), 0, 0, Copy(32, Loop(64, 3136, 32)))
+    jump = _cost(halves) - 16384 * WIDE.profile.cached_ns
+    assert jump == pytest.approx(2 * (_cost(whole) - 16384 * WIDE.profile.cached_ns))  # whole lines pay half
 
 
 def test_parts_of_lines_that_many_places_have_by_turns_are_read_more_than_once():

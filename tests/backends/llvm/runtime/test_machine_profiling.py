@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from operator import index
 from typing import Any
 
+import numpy as np
 import pytest
 
 from layout_ir.backends.llvm.machine.machine import Machine, detected
 from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.backends.llvm.runtime import machine_profiling
+from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.backends.llvm.runtime.machine_profiling import measure_profile
-from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Tile
+from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Staged, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 
 BUILT_IN = built_in_profile(detected().l2, detected().l3, detected().cpu)
@@ -150,6 +153,14 @@ def _apart(plan: Plan) -> int:
     return index(kernel.inner.dst)
 
 
+def test_volumes_around_half_of_the_last_level_are_tried_closely(monkeypatch: pytest.MonkeyPatch):
+    for l3 in (4 << 20, 32 << 20):
+        tried = _measurement(monkeypatch, lambda plan: 30.0, replace(SMALL, l3=l3)).volumes
+        near = [volume for volume in tried if 3 * l3 // 8 <= volume <= 3 * l3 // 4]
+        assert near[0] == 3 * l3 // 8 and near[-1] == 3 * l3 // 4
+        assert all(5 * more <= 6 * less for less, more in pairwise(near))
+
+
 def test_what_scattered_lines_cost_past_the_caches_is_measured(monkeypatch: pytest.MonkeyPatch):
     measurement = _measurement(monkeypatch, lambda plan: 16.0 if _read_by_turns(plan) > 1 else 32.0)
     found = measurement._scattered_streams(PROFILE)
@@ -163,6 +174,66 @@ def test_what_lines_of_one_set_cost_past_the_caches_is_measured(monkeypatch: pyt
 
     found = _measurement(monkeypatch, rate)._scattered_streams(PROFILE)
     assert found.streamed_jump_ns == 0 and found.streamed_conflict_ns == pytest.approx(4.0)
+
+
+def test_lines_of_one_set_cost_no_more_than_the_two_ways_to_memory_that_half_written_ones_take(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def rate(plan: Plan) -> float:
+        shared = _read_by_turns(plan) > 1 and _apart(plan) % 4096 == 0
+        return slow if shared else 32.0
+
+    memory = PROFILE.memory_ns
+    slow = 128 / (4 + 1.5 * memory)
+    conflict = _measurement(monkeypatch, rate)._scattered_streams(PROFILE).streamed_conflict_ns
+    assert conflict == pytest.approx(1.5 * memory, abs=0.002)
+    slow = 1.0
+    conflict = _measurement(monkeypatch, rate)._scattered_streams(PROFILE).streamed_conflict_ns
+    assert conflict == pytest.approx(2 * memory, abs=0.002)
+
+
+def test_what_the_way_over_a_buffer_costs_is_measured(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Plan] = []
+
+    def rate(plan: Plan) -> float:
+        seen.append(plan)
+        more = streamed if _streams(plan) else cached
+        return 128 / (4 + more) if isinstance(plan.steps[0].kernel, Staged) else 32.0
+
+    measurement = _measurement(monkeypatch, rate)
+    cached, streamed = 2.0, 0.5
+    found = measurement._staging(PROFILE)
+    assert (found.staging_ns, found.staging_streamed_ns) == (pytest.approx(2.0), pytest.approx(0.5))
+    plans = seen[:4]
+    source = np.arange(index(plans[0].src_bytes) // 4, dtype=np.uint32)
+    results = [np.zeros_like(source) for _ in plans]
+    for plan, result in zip(plans, results, strict=True):
+        check_plan(plan)
+        load(plan, detected())(source.view(np.uint8), result.view(np.uint8))
+    assert all(np.array_equal(results[0], result) for result in results)
+    assert np.array_equal(np.sort(results[0]), source)
+
+
+def test_negative_a_way_over_a_buffer_that_is_faster_is_not_believed_to_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    measurement = _measurement(
+        monkeypatch, lambda plan: 40.0 if isinstance(plan.steps[0].kernel, Staged) else 32.0
+    )
+    found = measurement._staging(PROFILE)
+    assert 0 < found.staging_ns < PROFILE.staging_ns
+    assert 0 < found.staging_streamed_ns < PROFILE.staging_streamed_ns
+
+
+def test_negative_where_nothing_is_streamed_no_price_of_it_is_measured(monkeypatch: pytest.MonkeyPatch):
+    elsewhere = replace(SMALL, triple="aarch64-unknown-linux-gnu", cpu="generic")
+    measurement = _measurement(
+        monkeypatch,
+        lambda plan: 16.0 if isinstance(plan.steps[0].kernel, Staged) else 32.0,
+        elsewhere,
+    )
+    found = measurement._staging(PROFILE)
+    assert found == replace(PROFILE, staging_ns=found.staging_ns) and found.staging_ns > PROFILE.staging_ns
 
 
 def test_negative_scattered_lines_that_are_faster_cost_nothing(monkeypatch: pytest.MonkeyPatch):
