@@ -18,7 +18,10 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from layout_ir.backends.llvm.loops.byte_pooling import BytePooling
+from layout_ir.backends.llvm.loops.channel_windows import ChannelWindows
 from layout_ir.backends.llvm.loops.compiled_loop import compile_loop
+from layout_ir.backends.llvm.loops.depthwise_convolution import DepthwiseConvolution
 from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy, cast_to, rounded_to
 from layout_ir.backends.llvm.loops.integer_convolution import IntegerConvolution
 from layout_ir.backends.llvm.loops.largest_elements import LargestElements
@@ -42,11 +45,13 @@ from layout_ir.backends.reference.semantics import layout_at_run_time, literal_a
 from layout_ir.backends.reference.tensor import is_row_major, same_box
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
-from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV, PackedIntegerConv
+from layout_ir.dialects.nn.depthwise_products import DEPTHWISE_INTEGER_CONV, DepthwiseIntegerConv
+from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV, PackedIntegerConv, Requantization
 from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
 from layout_ir.elements.numpy_types import Array, widen
 from layout_ir.elements.scalar_type import computed_dtype
 from layout_ir.errors import LayoutError
+from layout_ir.passes.selection.options.conv_kernels import activation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +87,8 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
             check(layout_at_run_time(value.type))
         if isinstance(op, nn.OpaqueOp) and op.title in _NODES:
             return _NODES[op.title](op, threads)
+        if isinstance(op, nn.MaxPoolOp):
+            return _byte_pool(op, threads)
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
         elif isinstance(op, nn.OpaqueOp):
@@ -368,16 +375,17 @@ def _integer_conv(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
     x, weights, *columns = (layout_at_run_time(value.type) for value in op.operands)
     [result] = (layout_at_run_time(value.type) for value in op.results)
     conv = PackedIntegerConv.of_node(op.node_attribute)
-    made = conv.requantization
     types = [dtype_of(value.type) for value in (*op.operands, *op.results)]
-    wanted = ["i32"] if made is None else ["f32", "f32", made.dtype]
+    wanted = _types_behind(conv.requantization)
     if types[0] != "i16" or types[1] not in ("i8", "i16") or types[2:] != wanted:
         return None
     if x.rank != 2 + len(conv.kernel) or not all(map(is_row_major, (x, weights, *columns, result))):
         return None
+    if x.shape[-1] % conv.group:
+        return None
     shapes = [weights.shape, *(each.shape for each in columns), result.shape]
     made_of = [
-        conv.packed_shape(x.shape[-1]),
+        conv.packed_shape(x.shape[-1] // conv.group),
         *((conv.columns,) for _ in columns),
         conv.result_shape(x.shape),
     ]
@@ -386,10 +394,51 @@ def _integer_conv(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
     return OpLoop(IntegerConvolution(conv, x.shape, types[1], threads=threads), tuple(op.operands))
 
 
+def _depthwise_integer_conv(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
+    """The loop of a depthwise convolution of integers, `depthwise_products`."""
+    if len(op.operands) < 3 or len(op.results) != 1:
+        return None
+    x, zero_point, weights, *columns = (layout_at_run_time(value.type) for value in op.operands)
+    [result] = (layout_at_run_time(value.type) for value in op.results)
+    conv = DepthwiseIntegerConv.of_node(op.node_attribute)
+    types = [dtype_of(value.type) for value in (*op.operands, *op.results)]
+    dtype = types[0]
+    if dtype not in ("i8", "ui8") or types[1:] != [dtype, "i16", *_types_behind(conv.requantization)]:
+        return None
+    tensors = (x, zero_point, weights, *columns, result)
+    if x.rank != 2 + len(conv.kernel) or not all(map(is_row_major, tensors)):
+        return None
+    channels = x.shape[-1]
+    shapes = [(), conv.packed_shape(channels), *((channels,) for _ in columns), conv.result_shape(x.shape)]
+    if [each.shape for each in tensors[1:]] != shapes:
+        return None
+    return OpLoop(DepthwiseConvolution(conv, x.shape, dtype, threads=threads), tuple(op.operands))
+
+
+def _types_behind(made: Requantization | None) -> list[str]:
+    """The element types of what is behind the weights of a convolution of integers: scales, addends and the result."""
+    return ["i32"] if made is None else ["f32", "f32", made.dtype]
+
+
+def _byte_pool(op: nn.MaxPoolOp, threads: int) -> OpLoop | None:
+    """The loop of a pool over integers of 8 bits whose channels are last."""
+    x, y = (layout_at_run_time(value.type) for value in (op.x, op.result))
+    dtype, rank = dtype_of(op.x.type), len(op.kernel)
+    last = activation(rank, "nSc")
+    if dtype not in ("i8", "ui8") or x.is_padded or y.is_padded:
+        return None
+    if not all(last.bind(layout.shape).same_map(layout) for layout in (x, y)):
+        return None
+    source, results = (x.shape[0], *x.shape[2:], x.shape[1]), y.shape[2:]
+    windows = ChannelWindows(source, op.kernel, op.strides, op.dilations, op.pads[:rank], results)
+    return OpLoop(BytePooling(windows, dtype, threads=threads), (op.x,))
+
+
 _NODES: dict[str, Callable[[nn.OpaqueOp, int], OpLoop | None]] = {
     "TopK": _top_k,
     CHANNELS_LAST_REGIONS: _regions,
     PACKED_INTEGER_CONV: _integer_conv,
+    DEPTHWISE_INTEGER_CONV: _depthwise_integer_conv,
 }
 """Nodes that have code of their own, on so many threads."""
 

@@ -20,6 +20,7 @@ from layout_ir.backends.reference.roi_align import pooled_regions
 from layout_ir.backends.reference.runtime_operators import runtime_operators
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
+from layout_ir.dialects.nn.depthwise_products import DEPTHWISE_INTEGER_CONV, DepthwiseIntegerConv
 from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV, PackedIntegerConv
 from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
 from layout_ir.dialects.nn.windows import resolved_pads, window_shape
@@ -286,6 +287,14 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
         def _run(self, x: Array, weights: Array, *columns: Array, **attributes: Any) -> tuple[Array]:
             return (PackedIntegerConv.of_node(attributes.get)(x, weights, *columns),)
 
+    class DepthwiseConvOfIntegers(OpRun):
+        """What the executor makes of depthwise convolutions of integers."""
+
+        def _run(
+            self, x: Array, zero_point: Array, weights: Array, *columns: Array, **attributes: Any
+        ) -> tuple[Array]:
+            return (DepthwiseIntegerConv.of_node(attributes.get)(x, zero_point, weights, *columns),)
+
     class Scan(OpRun):
         """Along any axes, in both directions, also over nothing: those of the package (1.23) have one of each."""
 
@@ -481,6 +490,7 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
         RoiAlign,
         _titled(CHANNELS_LAST_REGIONS, RoiAlignOfChannelsLast),
         _titled(PACKED_INTEGER_CONV, IntegerConvOfPackedWeights),
+        _titled(DEPTHWISE_INTEGER_CONV, DepthwiseConvOfIntegers),
         Scan,
         ScatterElements,
         ScatterND,

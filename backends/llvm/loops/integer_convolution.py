@@ -14,20 +14,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, prod
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.emission.iteration import partition
-from layout_ir.backends.llvm.emission.kernels.lanes import literal
-from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle, spread
+from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
+from layout_ir.backends.llvm.loops.integer_sums import requantized, sums_of_pairs
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_function
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.caches import keeps_kernels
-from layout_ir.dialects.nn.integer_products import PackedIntegerConv, Requantization
+from layout_ir.dialects.nn.integer_products import PackedIntegerConv
 from layout_ir.errors import LayoutError
 
 _VECTORS = 2
@@ -38,9 +38,6 @@ _SHARED = 1 << 20
 
 _ITEMS, _LEAST_ROWS = 4, 64
 """Items that a thread has at least, where rows are many enough, and rows of a block."""
-
-_INSTRUCTIONS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
-"""By lanes of 32 bits, the instruction of x86 that multiplies pairs of 16 bits and adds both products."""
 
 
 def panel_columns(machine: Machine) -> int:
@@ -60,9 +57,10 @@ class IntegerConvolution:
         """`weight` is the element type of the weights, i8 or i16. Raises LayoutError where a result has no elements, or
         for panels that are those of another machine."""
         machine = host()
-        if conv.panel != panel_columns(machine) or not prod((*source, *conv.result_shape(source))):
+        empty = not prod((*source, *conv.result_shape(source)))
+        if conv.panel != panel_columns(machine) or empty or source[-1] % conv.group:
             raise LayoutError(f"no code for windows of {source} in panels of {conv.panel}")
-        products = prod(conv.result_shape(source)) * prod(conv.kernel) * source[-1]
+        products = prod(conv.result_shape(source)) * prod(conv.kernel) * source[-1] // conv.group
         self.threads = thread_pool.available(threads) if products >= _SHARED else 1
         self.code = _code(_Emitter(conv, source, 1 if weight == "i8" else 2, machine, self.threads))
         self.address = self.code.address("loops")
@@ -116,28 +114,34 @@ class _Emitter:
         count = 3 if self.conv.requantization is None else 5
         source, weights, *columns_of, result = (b.load("ptr", "%arguments", 8 * k) for k in range(count))
         *outer, rows = self._dims()
-        whole, rest = divmod(self.conv.columns, self.conv.panel)
+        group = self.conv.group
+        whole, rest = divmod(self.conv.columns // group, self.conv.panel)
+        inputs, outputs = self.source[-1] // group, self.conv.columns // group
         above = prod(dim.count for dim in outer)
         for first, panels, columns in ((0, whole, self.conv.panel), (whole, min(rest, 1), rest)):
             if not panels:
                 continue
             # Panels outside: their weights stay in the caches while all rows go by.
-            blocks = self._blocks(panels * above, rows.count)
-            low, high = partition(b, parallel=True)(panels * above * blocks)
+            blocks = self._blocks(group * panels * above, rows.count)
+            low, high = partition(b, parallel=True)(group * panels * above * blocks)
             with b.loop(low, high) as item:
                 place, block = _divided(b, item, blocks)
                 panel, number = _divided(b, place, above)
+                of, panel = _divided(b, panel, panels)
                 panel = b.add(panel, first)
+                column = b.add(b.mul(of, outputs), b.mul(panel, self.conv.panel))
+                packed = b.add(b.mul(of, whole + (rest > 0)), panel)
                 src, dst = self._starts(b, outer, number)
+                src = b.add(src, b.mul(of, inputs))
                 self._rows(
                     b,
                     b.at(source, b.mul(src, 2)),
-                    b.at(weights, b.mul(panel, self._panel_bytes)),
-                    b.at(result, b.mul(b.add(dst, b.mul(panel, self.conv.panel)), self._result_width)),
+                    b.at(weights, b.mul(packed, self._panel_bytes)),
+                    b.at(result, b.mul(b.add(dst, column), self._result_width)),
                     rows,
                     (block, blocks),
                     columns,
-                    [b.at(pointer, b.mul(panel, 4 * self.conv.panel)) for pointer in columns_of],
+                    [b.at(pointer, b.mul(column, 4)) for pointer in columns_of],
                 )
         return f'target triple = "{self.machine.triple}"\n{loop_function("loops", b, self.machine)}\n'
 
@@ -175,7 +179,7 @@ class _Emitter:
 
     @property
     def _inner(self) -> int:
-        return self.conv.inner(self.source[-1])
+        return self.conv.inner(self.source[-1] // self.conv.group)
 
     @property
     def _tap_bytes(self) -> int:
@@ -256,15 +260,28 @@ class _Emitter:
             return self._pairs(b, at, b.at(weights, b.mul(tap, self._tap_bytes)), rows, vectors, values)
 
         found = added(0, source, 0, ["zeroinitializer"] * (len(rows) * vectors))
-        for v in range(vectors):
-            left = columns - v * lanes
-            factors = [self._loaded(b, b.at(pointer, 4 * v * lanes), left) for pointer in numbers]
+        # Whole vectors are stored together as bytes, a last one that is none by itself.
+        whole, made = columns // lanes, self.conv.requantization
+        parts = (
+            [range(whole), range(whole, vectors)]
+            if made is not None
+            else [range(v, v + 1) for v in range(vectors)]
+        )
+        for part in parts:
+            if not part:
+                continue
+            left = columns - part.start * lanes
+            factors = [
+                [self._loaded(b, b.at(pointer, 4 * v * lanes), columns - v * lanes) for pointer in numbers]
+                for v in part
+            ]
             for k, (_, dst) in enumerate(rows):
-                value, element = found[k * vectors + v], "i32"
-                if self.conv.requantization is not None:
-                    value, element = self._quantized(b, value, factors, self.conv.requantization), "i8"
-                place = b.at(result, dst + self._result_width * v * lanes)
-                self._store(b, element, value, place, left)
+                sums, element = [found[k * vectors + v] for v in part], "i32"
+                value = sums[0]
+                if made is not None:
+                    value, element = requantized(b, self.machine, lanes, sums, factors, made), "i8"
+                place = b.at(result, dst + self._result_width * part.start * lanes)
+                self._store(b, element, value, place, len(part) * lanes, left)
 
     def _pairs(
         self,
@@ -290,7 +307,7 @@ class _Emitter:
                     f"bitcast <{lanes} x i32> {spread(b, 'i32', number, lanes)} to <{2 * lanes} x i16>"
                 )
                 for v in range(vectors):
-                    products = self._multiplied(b, both, columns[v])
+                    products = sums_of_pairs(b, self.machine, lanes, both, columns[v])
                     made.append(b.put(f"add <{lanes} x i32> {values[row * vectors + v]}, {products}"))
             return made
 
@@ -307,44 +324,7 @@ class _Emitter:
         stored = b.put(f"load <{size} x i{8 * self.width}>, ptr {place}, align {self.width}")
         return stored if self.width == 2 else b.put(f"sext <{size} x i8> {stored} to <{size} x i16>")
 
-    def _multiplied(self, b: Builder, left: str, right: str) -> str:
-        """Per lane of 32 bits the sum of the products of two numbers of 16 bits."""
-        lanes, size = _lanes(self.machine), 2 * _lanes(self.machine)
-        instruction = _INSTRUCTIONS.get(lanes)
-        has = lanes < 16 or "+avx512bw" in self.machine.features
-        if instruction is not None and has and self.machine.triple.startswith("x86_64"):
-            pair = f"<{size} x i16> {left}, <{size} x i16> {right}"
-            return b.put(f"call <{lanes} x i32> @llvm.x86.{instruction}({pair})")
-        wide = [b.put(f"sext <{size} x i16> {value} to <{size} x i32>") for value in (left, right)]
-        products = b.put(f"mul <{size} x i32> {wide[0]}, {wide[1]}")
-        even, odd = (shuffle(b, "i32", products, "poison", size, range(k, size, 2)) for k in (0, 1))
-        return b.put(f"add <{lanes} x i32> {even}, {odd}")
-
     # What becomes of sums ------------------------------------------------------------------------------------------
-
-    def _quantized(self, b: Builder, sums: str, factors: list[str], made: Requantization) -> str:
-        """Integers of 8 bits for a vector of sums, `Requantization`; `factors` are the scales and addends."""
-        lanes = _lanes(self.machine)
-        real, whole = f"<{lanes} x float>", f"<{lanes} x i32>"
-        scale, addend = factors
-
-        def number(value: float) -> str:
-            return f"splat (float {literal(value, 'f32')})"
-
-        def within(value: str, low: float, high: float) -> str:
-            for name, bound, unbounded in (("maxnum", low, -inf), ("minnum", high, inf)):
-                if bound != unbounded:
-                    pair = f"{real} {value}, {real} {number(bound)}"
-                    value = b.put(f"call {real} @llvm.{name}.v{lanes}f32({pair})")
-            return value
-
-        value = b.put(f"sitofp {whole} {sums} to {real}")
-        value = b.put(f"fadd {real} {b.put(f'fmul {real} {value}, {scale}')}, {addend}")
-        value = within(value, made.low, made.high)
-        value = b.put(f"fmul {real} {value}, {number(made.factor)}")
-        value = b.put(f"call {real} @llvm.rint.v{lanes}f32({real} {value})")
-        value = within(b.put(f"fadd {real} {value}, {number(made.zero_point)}"), *made.bounds)
-        return b.put(f"trunc {whole} {b.put(f'fptosi {real} {value} to {whole}')} to <{lanes} x i8>")
 
     def _loaded(self, b: Builder, place: str, columns: int) -> str:
         """A number for each of the first `columns` lanes, or all of them."""
@@ -356,9 +336,9 @@ class _Emitter:
         name = f"llvm.masked.load.v{lanes}f32.p0"
         return b.put(f"call {vector} @{name}(ptr {place}, i32 4, {mask}, {vector} zeroinitializer)")
 
-    def _store(self, b: Builder, element: str, value: str, place: str, columns: int) -> None:
+    def _store(self, b: Builder, element: str, value: str, place: str, lanes: int, columns: int) -> None:
         """Stores the first `columns` lanes, or all of them."""
-        lanes, align = _lanes(self.machine), self._result_width
+        align = self._result_width
         vector = f"<{lanes} x {element}>"
         if columns >= lanes:
             b.do(f"store {vector} {value}, ptr {place}, align {align}")

@@ -37,7 +37,7 @@ def merge_groups(module: ModuleOp, library: Library) -> None:
             count = _merged(op, library)
             if count > 1:
                 ops = InsertedOps(op)
-                merged = ops.constant(_block_diagonal(weights, op.group, count))
+                merged = ops.constant(block_diagonal(weights, op.group, count))
                 replaced(op, ops, op.x, merged, group=op.group // count)
 
 
@@ -53,7 +53,7 @@ def _merged(op: nn.ConvOp, library: Library) -> int:
     return 1
 
 
-def _block_diagonal(weights: Array, group: int, count: int) -> Array:
+def block_diagonal(weights: Array, group: int, count: int) -> Array:
     """The weights (outputs, channels of a group, window) of groups that are `count` of the old ones each."""
     outputs, depth, *window = weights.shape
     old = weights.reshape(group // count, count, outputs // group, depth, *window)

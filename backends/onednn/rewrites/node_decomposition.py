@@ -63,7 +63,13 @@ from layout_ir.backends.onednn.rewrites.norm_decomposition import (
     pooled_globally_by_norm,
 )
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported, integers_of
-from layout_ir.backends.onednn.rewrites.packed_integers import convolved, multiplied_rows, shifted
+from layout_ir.backends.onednn.rewrites.packed_integers import (
+    Windows,
+    ZeroPoint,
+    convolved,
+    has_integer_kernel,
+    multiplied_rows,
+)
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.rewrites.region_decomposition import pooled_regions
 from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
@@ -239,10 +245,9 @@ def _conv_integer(node: OpaqueNode) -> SSAValue:
     numbers = _numbers_of_weights(node, 0)
     columns = np.abs(numbers).sum(axis=tuple(range(1, numbers.ndim)))
     is_exact = np.max(columns, initial=0) * 255 < _EXACT
-    if group == 1 and (_is_packed(node) or not is_exact):
-        return convolved(
-            node, _shifted(node), numbers, windows["strides"], windows["pads"], windows["dilations"]
-        )
+    x, taken = node.input(0), Windows(**windows, group=group)
+    if (_is_packed(node) or not is_exact) and has_integer_kernel(x, numbers, taken):
+        return convolved(node, x, _zero_point(node), numbers, taken)
     if not is_exact:
         raise Unsupported
     x, weights = _real_operand(node), _real_weights(node, w, 0)
@@ -257,7 +262,7 @@ def _matmul_integer(node: OpaqueNode) -> SSAValue:
     if numbers.ndim < 2 or not shape_of(x):
         raise Unsupported
     if numbers.ndim == 2 and _is_packed(node):
-        return multiplied_rows(node, _shifted(node), numbers)
+        return multiplied_rows(node, x, _zero_point(node), numbers)
     parts = _exact_parts(numbers)
     real, shape = _real_operand(node), shape_of(x)
     stored, outputs = node.constant_input(1), numbers.ndim - 1
@@ -351,12 +356,15 @@ def _is_packed(node: OpaqueNode) -> bool:
     return not (is_known and library().sums_bytes_exactly)
 
 
-def _shifted(node: OpaqueNode) -> SSAValue:
-    """The first operand of a product of integers less its zero point, as i16."""
+def _zero_point(node: OpaqueNode) -> ZeroPoint:
+    """That of the first operand of a product of integers."""
     zero_point = node.optional(2)
-    if zero_point is not None and prod(shape_of(zero_point)) != 1:
+    if zero_point is None:
+        return 0
+    if prod(shape_of(zero_point)) != 1:
         raise Unsupported
-    return shifted(node, node.input(0), zero_point)
+    known = elements_of(zero_point)
+    return zero_point if known is None else int(known.reshape(()))
 
 
 def _real_operand(node: OpaqueNode) -> SSAValue:

@@ -23,9 +23,10 @@ from layout_ir.backends.onednn.quantized_values import Dequantized, dequantized,
 from layout_ir.backends.onednn.rewrites.inserted_ops import InsertedOps, elements_of
 from layout_ir.backends.onednn.rewrites.packed_integers import (
     Quantized,
+    Windows,
     convolved,
+    has_integer_kernel,
     multiplied_rows,
-    shifted,
 )
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ReshapeOp, dtype_of, is_any
@@ -42,10 +43,25 @@ def replace_quantized_products(module: ModuleOp, library: Library) -> None:
     for op in list(module.walk()):
         if isinstance(op, _Product) and is_any(op.results[0].type):
             x, w = (dequantized(value) for value in op.operands[:2])
-            if x is not None and w is not None and x.is_per_tensor and not is_exact(library, x, w):
+            if x is None or w is None or not x.is_per_tensor:
+                continue
+            if not is_exact(library, x, w) or _is_slow(library, op):
                 found = _integers_of(op, x, w)
                 if found is not None:
                     _replaced(op, found)
+
+
+def _is_slow(library: Library, op: _Product) -> bool:
+    """Whether the library, which is exact, has no kernel on integers for these groups of channels, or one that takes
+    longer than ours.
+
+    Without VNNI it has those for groups of a multiple of four inputs and outputs, and for depthwise convolutions, where
+    Zen 3 took 0.22 ms for 3x3 windows over 64 channels of 56x56, and 0.13 by ours.
+    """
+    if library.sums_bytes_exactly or not isinstance(op, nn.ConvOp) or op.group == 1:
+        return False
+    outputs, inputs = shape_of(op.w)[:2]
+    return bool(outputs // op.group % 4 or inputs % 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +89,7 @@ def _integers_of(op: _Product, x: Dequantized, w: Dequantized) -> _Integers | No
     if max(len(w.scale), len(w.zero_point)) > 1 and w.dim != dim:
         return None
     if isinstance(op, nn.ConvOp):
-        if op.group != 1 or rank < 3:
+        if rank < 3 or not has_integer_kernel(x.stored, stored, _windows(op)):
             return None
     elif rank != 2 or len(shape_of(x.stored)) < 2 or (isinstance(op, nn.GemmOp) and op.trans_a):
         return None
@@ -95,23 +111,19 @@ def _replaced(op: _Product, made: _Integers) -> None:
     addend = made.addend if behind is None else behind.addend
     if isinstance(op, nn.GemmOp) and op.c is not None and addend is op.c and op.beta != 1:
         addend = ops.apply(nn.MulOp, addend, ops.constant(np.asarray(op.beta, np.float32)))
-    zero_point = None
-    if made.zero_point:
-        zero_point = ops.constant(np.asarray(made.zero_point, np.int16), "i16")
-    x = shifted(ops, made.x, zero_point)
     if behind is not None:
         if addend is None:
             addend = ops.constant(np.zeros(count, np.float32))
         elif shape_of(addend) != (count,):
             addend = ops.insert(ReshapeOp(addend, (count,)))
         quantized = Quantized(behind.made, ops.constant(made.scale), addend)
-        ops.replace(_multiplied(ops, op, x, made.weights, quantized))
+        ops.replace(_multiplied(ops, op, made, quantized))
         for inner in reversed(behind.between):
             Rewriter.erase_op(inner)
         operands = op.operands[:2]
         Rewriter.erase_op(op)
     else:
-        sums = _multiplied(ops, op, x, made.weights, None)
+        sums = _multiplied(ops, op, made, None)
         real = ops.apply(nn.CastOp, sums, result_type=ops.type_of("f32", shape_of(sums)))
         spatial = [1 for _ in op.strides] if isinstance(op, nn.ConvOp) else []
         y = ops.apply(nn.MulOp, real, ops.constant(made.scale.reshape(-1, *spatial)))
@@ -125,12 +137,15 @@ def _replaced(op: _Product, made: _Integers) -> None:
         erase_unused(value.owner)
 
 
-def _multiplied(
-    ops: InsertedOps, op: _Product, x: SSAValue, weights: Array, quantized: Quantized | None
-) -> SSAValue:
+def _multiplied(ops: InsertedOps, op: _Product, made: _Integers, quantized: Quantized | None) -> SSAValue:
+    operands = made.x, made.zero_point, made.weights
     if isinstance(op, nn.ConvOp):
-        return convolved(ops, x, weights, op.strides, op.pads, op.dilations, quantized)
-    return multiplied_rows(ops, x, weights, quantized)
+        return convolved(ops, *operands, _windows(op), quantized)
+    return multiplied_rows(ops, *operands, quantized)
+
+
+def _windows(op: nn.ConvOp) -> Windows:
+    return Windows(op.strides, op.pads, op.dilations, op.group)
 
 
 @dataclass(frozen=True, slots=True)

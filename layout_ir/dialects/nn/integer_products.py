@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -43,6 +43,19 @@ class Requantization:
         """The least and the largest number of `dtype`."""
         return (-128, 127) if self.dtype == "i8" else (0, 255)
 
+    @property
+    def step_bounds(self) -> tuple[float, float]:
+        """Between which the integers lie that are made of any sums: all steps behind the bounds of real numbers keep
+        their order, so that bounds may come last."""
+        single = np.float32
+        with np.errstate(over="ignore"):
+            ends = [
+                np.rint(single(end) * single(self.factor)) + single(self.zero_point)
+                for end in (self.low, self.high)
+            ]
+        low, high = (float(end) for end in np.clip(ends, *self.bounds))
+        return low, high
+
     def __call__(self, sums: Array, scale: Array, addend: Array) -> Array:
         """The definition, for sums whose last dim has an index for each scale and addend."""
         single = np.float32
@@ -61,47 +74,38 @@ class PackedIntegerConv:
     columns: int
     """Output channels."""
     panel: int
-    """Columns whose weights lie side by side."""
+    """Columns whose weights lie side by side. They are of one group."""
+    group: int = 1
+    """Groups of columns, each of which has as many channels of the source of its own."""
     requantization: Requantization | None = None
 
     @staticmethod
     def of_node(attribute: Callable[..., Any]) -> PackedIntegerConv:
         """That of a node whose attributes are `attribute(name, default)`. Raises LayoutError where they say none."""
-        lists: list[Any] = [attribute(name, ()) for name in ("kernel", "strides", "dilations")]
-        counts = [attribute(name, 0) for name in ("columns", "panel")]
-        dtype = attribute("dtype", "")
-        numbers = [attribute(name, 0.0) for name in ("low", "high", "factor")]
-        zero_point = attribute("zero_point", 0)
-        is_valid = (
-            all(map(_is_list, lists))
-            and len(set(map(len, lists))) == 1
-            and all(isinstance(n, int) and n > 0 for n in (*counts, *(n for each in lists for n in each)))
-            and all(isinstance(number, float) for number in numbers)
-            and isinstance(zero_point, int)
-            and dtype in ("", "i8", "ui8")
-        )
-        if not is_valid:
+        counts = columns, panel, group = [
+            attribute(name, default) for name, default in (("columns", 0), ("panel", 0), ("group", 1))
+        ]
+        if not all(isinstance(count, int) and count > 0 for count in counts) or columns % group:
             raise LayoutError(f"a {PACKED_INTEGER_CONV} has no such attributes")
-        kernel, strides, dilations = map(tuple, lists)
-        (columns, panel), (low, high, factor) = counts, numbers
-        made = Requantization(low, high, factor, zero_point, dtype) if dtype else None
-        return PackedIntegerConv(kernel, strides, dilations, columns, panel, made)
+        kernel, strides, dilations = windows_of(attribute, PACKED_INTEGER_CONV)
+        made = requantization_of(attribute, PACKED_INTEGER_CONV)
+        return PackedIntegerConv(kernel, strides, dilations, columns, panel, group, made)
 
     def attributes(self) -> dict[str, int | float | str | Shape]:
         """The attributes of the node."""
         lists = {"kernel": self.kernel, "strides": self.strides, "dilations": self.dilations}
-        numbers = {"columns": self.columns, "panel": self.panel}
-        more = {} if self.requantization is None else asdict(self.requantization)
+        numbers = {"columns": self.columns, "panel": self.panel, "group": self.group}
+        more = requantization_attributes(self.requantization)
         return {**numbers, **more, **{name: given for name, given in lists.items() if given}}
 
     @property
     def taps(self) -> Shape:
         """Of the dims of the kernel, those along which taps do not lie in one piece."""
-        joined = bool(self.kernel) and self.dilations[-1] == 1
+        joined = bool(self.kernel) and self.dilations[-1] == self.group == 1
         return self.kernel[:-1] if joined else self.kernel
 
     def inner(self, channels: int) -> int:
-        """Numbers that lie in one piece at each tap, of a source with so many channels."""
+        """Numbers that lie in one piece at each tap, of a group with so many channels."""
         return channels * prod(self.kernel[len(self.taps) :])
 
     def result_shape(self, source: Shape) -> Shape:
@@ -113,12 +117,12 @@ class PackedIntegerConv:
         return (source[0], *spatial, self.columns)
 
     def packed_shape(self, channels: int) -> Shape:
-        """The shape of packed weights for a source with so many channels: (panels, taps, pairs, panel, 2)."""
-        panels, pairs = -(-self.columns // self.panel), -(-self.inner(channels) // 2)
-        return panels, prod(self.taps), pairs, self.panel, 2
+        """The shape of packed weights for groups with so many channels: (panels, taps, pairs, panel, 2)."""
+        panels, pairs = -(-self.columns // self.group // self.panel), -(-self.inner(channels) // 2)
+        return self.group * panels, prod(self.taps), pairs, self.panel, 2
 
     def packed(self, weights: Array) -> Array:
-        """Weights (columns, *kernel, C) as the node takes them, zeros where there are none.
+        """Weights (columns, *kernel, C / group) as the node takes them, zeros where there are none.
 
         They are i8 where all of them fit, else i16. Raises ValueError where they do not fit those either.
         """
@@ -127,17 +131,17 @@ class PackedIntegerConv:
         dtype = np.int8 if low >= -128 and high <= 127 else np.int16
         if max(-low, high) >= 1 << 15:
             raise ValueError("weights less their zero points are no integers of 16 bits")
-        whole = np.zeros((panels * panel, taps, 2 * pairs), dtype)
-        inner = self.inner(weights.shape[-1])
-        whole[: self.columns, :, :inner] = weights.reshape(self.columns, taps, inner)
+        each, inner = self.columns // self.group, self.inner(weights.shape[-1])
+        whole = np.zeros((self.group, panels // self.group * panel, taps, 2 * pairs), dtype)
+        whole[:, :each, :, :inner] = weights.reshape(self.group, each, taps, inner)
         parts = whole.reshape(panels, panel, taps, pairs, 2)
         return np.ascontiguousarray(parts.transpose(0, 2, 3, 1, 4))
 
     def unpacked(self, packed: Array, channels: int) -> Array:
-        """What `packed` was given."""
-        panels, taps, pairs, panel, _ = packed.shape
-        whole = packed.transpose(0, 3, 1, 2, 4).reshape(panels * panel, taps, 2 * pairs)
-        numbers = whole[: self.columns, :, : self.inner(channels)]
+        """What `packed` was given, for groups with so many channels."""
+        _, taps, pairs, _, _ = packed.shape
+        whole = packed.transpose(0, 3, 1, 2, 4).reshape(self.group, -1, taps, 2 * pairs)
+        numbers = whole[:, : self.columns // self.group, :, : self.inner(channels)]
         return numbers.reshape(self.columns, *self.kernel, channels)
 
     def __call__(self, source: Array, packed: Array, *columns: Array) -> Array:
@@ -145,19 +149,87 @@ class PackedIntegerConv:
 
         `columns` are scale and addend, where the sums are quantized.
         """
-        weights = self.unpacked(packed, source.shape[-1]).astype(np.int64)
+        channels, columns_of = source.shape[-1] // self.group, self.columns // self.group
+        weights = self.unpacked(packed, channels).astype(np.int64)
         shape = self.result_shape(source.shape)
-        total = np.zeros(shape, np.int64)
-        for tap in np.ndindex(self.kernel):
-            starts = [t * d for t, d in zip(tap, self.dilations, strict=True)]
-            window = tuple(
-                slice(start, start + stride * (extent - 1) + 1, stride)
-                for start, stride, extent in zip(starts, self.strides, shape[1:-1], strict=True)
-            )
-            total += source[(slice(None), *window)].astype(np.int64) @ weights[(slice(None), *tap)].T
+
+        def products(window: Array, tap: tuple[int, ...]) -> Array:
+            numbers = window.reshape(*shape[:-1], self.group, 1, channels)
+            of_tap = weights[(slice(None), *tap)].reshape(self.group, columns_of, channels)
+            return (numbers @ of_tap.swapaxes(1, 2)).reshape(shape)
+
+        total = window_sums(
+            source.astype(np.int64),
+            shape,
+            (self.kernel, self.strides, self.dilations),
+            products,
+        )
         sums = total.astype(np.int32)
         return sums if self.requantization is None else self.requantization(sums, *columns)
 
 
-def _is_list(given: Any) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, str)
+def windows_of(attribute: Callable[..., Any], title: str) -> tuple[Shape, Shape, Shape]:
+    """Kernel, strides and dilations of a node of this title, as many numbers each. Raises LayoutError where its
+    attributes say none."""
+    kernel, strides, dilations = (
+        counts_of(attribute, name, 1, title) for name in ("kernel", "strides", "dilations")
+    )
+    if not len(kernel) == len(strides) == len(dilations):
+        raise LayoutError(f"a {title} has no such attributes")
+    return kernel, strides, dilations
+
+
+def counts_of(attribute: Callable[..., Any], name: str, least: int, title: str) -> Shape:
+    """The list of integers, `least` or more, of that name. Raises LayoutError as `windows_of`."""
+    given: Any = attribute(name, ())
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise LayoutError(f"a {title} has no such attributes")
+    counts: list[Any] = [*cast(Sequence[Any], given)]
+    if not all(isinstance(n, int) and n >= least for n in counts):
+        raise LayoutError(f"a {title} has no such attributes")
+    return tuple(counts)
+
+
+def requantization_of(attribute: Callable[..., Any], title: str) -> Requantization | None:
+    """What such a node makes of its sums; None where they are its result. Raises LayoutError as `windows_of`."""
+    dtype = attribute("dtype", "")
+    numbers = [attribute(name, 0.0) for name in ("low", "high", "factor")]
+    zero_point = attribute("zero_point", 0)
+    if (
+        not all(isinstance(number, float) for number in numbers)
+        or not isinstance(zero_point, int)
+        or dtype not in ("", "i8", "ui8")
+    ):
+        raise LayoutError(f"a {title} has no such attributes")
+    low, high, factor = numbers
+    made = Requantization(low, high, factor, zero_point, dtype)
+    if dtype and not made.bounds[0] <= zero_point <= made.bounds[1]:
+        raise LayoutError(f"a {title} has no such attributes")
+    return made if dtype else None
+
+
+def requantization_attributes(made: Requantization | None) -> dict[str, int | float | str]:
+    """The attributes that say it."""
+    return {} if made is None else asdict(made)
+
+
+def window_sums(
+    source: Array,
+    shape: Shape,
+    windows: tuple[Shape, Shape, Shape],
+    term: Callable[[Array, tuple[int, ...]], Array],
+) -> Array:
+    """The sums of `term(numbers, tap)` over the taps of `windows`, which are kernel, strides and dilations.
+
+    `numbers` are those of the source (N, *spatial, C) that the tap meets for each index of a result of this shape.
+    """
+    kernel, strides, dilations = windows
+    total = np.zeros(shape, np.int64)
+    for tap in np.ndindex(kernel):
+        starts = [t * d for t, d in zip(tap, dilations, strict=True)]
+        window = tuple(
+            slice(start, start + stride * (extent - 1) + 1, stride)
+            for start, stride, extent in zip(starts, strides, shape[1:-1], strict=True)
+        )
+        total += term(source[(slice(None), *window)], tap)
+    return total

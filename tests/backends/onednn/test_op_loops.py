@@ -18,11 +18,12 @@ from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.onednn.op_loops import loop_of
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout.types import attribute_of
+from layout_ir.dialects.nn.depthwise_products import DepthwiseIntegerConv
 from layout_ir.dialects.nn.integer_products import PackedIntegerConv
 from layout_ir.elements.numpy_types import storage
 from layout_ir.errors import LayoutError
 from tests.backends.onednn.loop_cases import check_op, make_op, random_format, values_of
-from tests.backends.onednn.small_programs import needs_library
+from tests.backends.onednn.small_programs import Program, needs_library
 
 ELEMENTWISE = sorted(
     (op for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)), key=lambda op: op.name
@@ -301,3 +302,82 @@ def test_negative_such_a_node_is_held_to_the_shapes_that_it_says(
     model, _ = packed_product(result, **attributes)
     with pytest.raises(LayoutError, match="PackedIntegerConv"):
         li.compile(model)([np.ones((3, 7), np.int16)])
+
+
+def depthwise_product(result: tuple[int, ...], zero_point: Any, **attributes: Any) -> Any:
+    """A model with a depthwise convolution that the executor makes for itself, of 3x3 numbers of 5 channels."""
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    conv = DepthwiseIntegerConv((3, 3), (1, 1), (1, 1), (1, 1, 1, 1))
+    node = helper.make_node(
+        "DepthwiseIntegerConv",
+        ["x", "z", "w"],
+        ["y"],
+        domain="layout_ir",
+        **(conv.attributes() | attributes),
+    )
+    graph = helper.make_graph(
+        [node],
+        "depthwise",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, (1, 3, 3, 5))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.INT32, result)],
+        [
+            onnx.numpy_helper.from_array(np.asarray(zero_point), "z"),
+            onnx.numpy_helper.from_array(conv.packed(np.ones((5, 3, 3), int)), "w"),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("layout_ir", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+@needs_library
+def test_a_depthwise_convolution_of_integers_that_a_model_brings():
+    executable = li.compile(depthwise_product((1, 3, 3, 5), np.uint8(3)))
+    (y,) = executable([np.full((1, 3, 3, 5), 10, np.uint8)])
+    np.testing.assert_array_equal(y[0, :, :, 0], [[28, 42, 28], [42, 63, 42], [28, 42, 28]])
+    assert executable.fallbacks == {}
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("result", "zero_point", "attributes"),
+    [
+        ((1, 9, 9, 5), np.uint8(3), {}),
+        ((1, 3, 3, 5), np.full(2, 3, np.uint8), {}),
+        ((1, 5, 5, 5), np.uint8(3), {"pads": [2, 2, 2, 2], "kernel": [5, 5]}),
+        ((1, 3, 3, 5), np.uint8(3), {"dtype": "ui8", "low": 0.0, "high": 6.0, "factor": 1.0}),
+    ],
+)
+def test_negative_such_a_convolution_is_held_to_the_shapes_that_it_says(
+    result: tuple[int, ...], zero_point: Any, attributes: dict[str, Any]
+):
+    with pytest.raises(LayoutError, match="DepthwiseIntegerConv"):
+        li.compile(depthwise_product(result, zero_point, **attributes))([np.ones((1, 3, 3, 5), np.uint8)])
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["i8", "ui8"])
+@pytest.mark.parametrize(
+    ("shape", "layout", "windows"),
+    [
+        ((2, 70, 9, 8), "nhwc", {"kernel": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)}),
+        ((1, 5, 9, 8), "nhwc", {"kernel": (2, 3), "strides": (2, 1), "ceil_mode": True}),
+        ((2, 33, 13), "nwc", {"kernel": (5,), "dilations": (2,), "pads": (3, 4)}),
+    ],
+)
+def test_pools_of_bytes_with_channels_last(
+    shape: tuple[int, ...], layout: str, windows: dict[str, Any], dtype: str
+):
+    program = Program(shape, dtype=dtype)
+    module = program.module(program.add(nn.MaxPoolOp, program.argument(0, layout), format=layout, **windows))
+    x = values_of(np.random.default_rng(0), shape, dtype)
+    executable = li.compile(module)
+    np.testing.assert_array_equal(executable([x])[0], li.run(module, [x])[0])
+    steps = {step.ops: step.implementation for step in executable.profile([x])}
+    assert steps[("nn.max_pool",)] == "loop"
+
+
+@pytest.mark.parametrize(("layout", "dtype"), [("nchw", "ui8"), ("nChw8c", "ui8"), ("nhwc", "f32")])
+def test_negative_other_pools_have_no_loop(layout: str, dtype: str):
+    fmt = Format.from_tag(layout)
+    assert loop_of([make_op(nn.MaxPoolOp, [(1, 9, 5, 4)], [dtype], [fmt], fmt, kernel=(2, 2))], 1) is None

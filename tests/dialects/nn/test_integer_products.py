@@ -60,6 +60,19 @@ def test_packed_weights_are_those_that_were_packed(
     np.testing.assert_array_equal(conv(x, packed), summed(x, weights, strides, dilations))
 
 
+def test_groups_have_channels_of_their_own():
+    draw = np.random.default_rng(0)
+    x = draw.integers(-255, 256, (2, 5, 4, 6)).astype(np.int16)
+    weights = draw.integers(-128, 128, (15, 2, 3, 2))
+    conv = PackedIntegerConv((2, 3), (1, 1), (1, 1), 15, 4, 3)
+    packed = conv.packed(weights)
+    assert packed.shape == conv.packed_shape(2)
+    np.testing.assert_array_equal(conv.unpacked(packed, 2), weights)
+    parts = zip(np.split(x, 3, -1), np.split(weights, 3), strict=True)
+    expected = np.concatenate([summed(*part, (1, 1), (1, 1)) for part in parts], -1)
+    np.testing.assert_array_equal(conv(x, packed), expected)
+
+
 def test_weights_that_fit_no_byte_take_two():
     conv = PackedIntegerConv((), (), (), 2, 4)
     weights = np.array([[-129, 3], [255, 0]])
@@ -74,7 +87,7 @@ def test_negative_weights_that_fit_no_two_bytes_are_refused():
 
 @pytest.mark.parametrize("requantization", [None, Requantization(0.0, 6.0, 12.5, 3, "ui8")])
 def test_attributes_say_all_of_a_node(requantization: Requantization | None):
-    conv = PackedIntegerConv((3, 1), (1, 2), (1, 1), 7, 16, requantization)
+    conv = PackedIntegerConv((3, 1), (1, 2), (1, 1), 14, 16, 7, requantization)
     attributes = conv.attributes()
     assert PackedIntegerConv.of_node(attributes.get) == conv
 
@@ -88,4 +101,16 @@ def test_sums_are_quantized_as_onnx_quantizes_real_numbers():
     bounded = Requantization(0.0, 6.0, 10.0, 7, "ui8")
     np.testing.assert_array_equal(
         bounded(sums, np.ones(2, np.float32), np.zeros(2, np.float32)), [[7, 67], [37, 57], [67, 7]]
+    )
+
+
+@pytest.mark.parametrize("bounds", [(-np.inf, np.inf), (0.0, 6.0), (-0.3, 0.4), (3.0, -3.0), (900.0, 1e30)])
+@pytest.mark.parametrize(("zero_point", "dtype"), [(-3, "i8"), (120, "ui8")])
+def test_bounds_may_come_behind_the_rounding(bounds: tuple[float, float], zero_point: int, dtype: str):
+    made = Requantization(*bounds, 12.5, zero_point, dtype)
+    sums, scale, addend = np.arange(-3000, 3000, dtype=np.int32)[:, None], np.float32(0.013), np.float32(0.07)
+    steps = np.rint((sums.astype(np.float32) * scale + addend) * np.float32(12.5)) + np.float32(zero_point)
+    np.testing.assert_array_equal(
+        made(sums, np.full(1, scale), np.full(1, addend)).astype(int),
+        np.minimum(np.maximum(steps, made.step_bounds[0]), made.step_bounds[1]).astype(int),
     )

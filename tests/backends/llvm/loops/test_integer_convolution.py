@@ -50,8 +50,9 @@ def convolutions(draw: st.DrawFn) -> tuple[PackedIntegerConv, tuple[int, ...]]:
     kernel, strides, dilations = (tuple(draw(small) for _ in range(rank)) for _ in range(3))
     spatial = [d * (k - 1) + draw(st.integers(1, 9)) for k, d in zip(kernel, dilations, strict=True)]
     shape = (draw(st.integers(1, 9)), *spatial, draw(st.integers(1, 40)))
-    columns = draw(st.integers(1, 50))
-    return PackedIntegerConv(kernel, strides, dilations, columns, panel_columns(host())), shape
+    group = draw(st.sampled_from([1, 1, 2, 5]))
+    columns, shape = group * draw(st.integers(1, 50)), (*shape[:-1], group * shape[-1])
+    return PackedIntegerConv(kernel, strides, dilations, columns, panel_columns(host()), group), shape
 
 
 @settings(max_examples=60, deadline=None)
@@ -69,7 +70,7 @@ def test_any_convolution_is_its_definition(
     rng = np.random.default_rng(seed)
     x = rng.integers(-255, 256, shape).astype(np.int16)
     limit = 255 if wide else 127
-    weights = rng.integers(-limit, limit + 1, (conv.columns, *conv.kernel, shape[-1]))
+    weights = rng.integers(-limit, limit + 1, (conv.columns, *conv.kernel, shape[-1] // conv.group))
     columns: list[Array] = []
     if quantized:
         low, high = (float(x) for x in np.sort(rng.uniform(-2, 2, 2)).astype(np.float32))

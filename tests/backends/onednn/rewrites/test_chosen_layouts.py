@@ -90,9 +90,24 @@ def test_negative_a_layout_with_a_kernel_is_kept(layout: str):
     assert str(module) == before
 
 
-@pytest.mark.parametrize("op", ["conv", "pool"])
-def test_negative_windows_with_a_kernel_stay_where_they_are(op: str):
-    assert len(moved(program(PLAIN, op))) == 2
+LAST = "#layout.format<(n, c, h, w) : [n, h, w, c]>"
+
+
+@pytest.mark.parametrize(("layout", "op"), [(PLAIN, "conv"), (LAST, "pool")])
+def test_negative_windows_with_a_kernel_stay_where_they_are(layout: str, op: str):
+    assert len(moved(program(layout, op))) == 2
+
+
+def test_a_pool_that_would_take_element_after_element_runs_between_reorders():
+    module = program(PLAIN, "pool")
+    x = numbers((2, 8, 6, 5))
+    (expected,) = li.run(module, [x])
+    names = moved(module)
+    assert names[0] == names[2] == ReorderOp.name and len(names) == 4
+    inner = next(each for each in module.walk() if isinstance(each, nn.MaxPoolOp))
+    descriptor = single_op_group(inner, Values(library())).descriptor
+    assert descriptor is not None and descriptor.is_vectorized
+    np.testing.assert_array_equal(li.run(module, [x])[0], expected)
 
 
 def test_negative_windows_that_have_no_kernel_in_any_layout_stay_where_they_are():

@@ -64,13 +64,16 @@ def test_a_qlinear_matmul(constant: bool):
     compare(made, inputs)
 
 
+@pytest.mark.parametrize("group", [1, 4, 8])
 @pytest.mark.parametrize("zero", ["", "z1", "z"])
-def test_products_of_integers_are_exact(zero: str):
+def test_products_of_integers_are_exact(zero: str, group: int):
     """The zero point is left out, a constant, or computed."""
-    given = weights((16, 8, 3, 3), 0) | {"m": integers((9, 6), 2, np.int8)}
+    given = weights((8, 8 // group, 3, 3), 0) | {"m": integers((9, 6), 2, np.int8)}
     more = {"z": np.array(77, np.uint8)} if zero == "z" else {}
     x, y = {"x": integers((1, 8, 6, 5), 0), **more}, {"x": integers((2, 5, 9), 1), **more}
-    conv = model([node("ConvInteger", ("x", "w", *([zero] if zero else [])), "y")], x, given, "y")
+    conv = model(
+        [node("ConvInteger", ("x", "w", *([zero] if zero else [])), "y", group=group)], x, given, "y"
+    )
     product = model([node("MatMulInteger", ("x", "m", *([zero] if zero else [])), "y")], y, given, "y")
     for made, inputs in ((conv, x), (product, y)):
         assert not opaque_nodes(made)
@@ -107,11 +110,12 @@ def test_convolutions_of_more_integers_than_f32_counts_are_exact(
     np.testing.assert_array_equal(li.compile(made)([x])[0], expected)
 
 
-def test_negative_convolutions_that_could_leave_the_exact_integers_of_f32_stay_opaque():
-    inputs = {"x": integers((1, 2048, 2, 2), 0)}
-    given = {"w": np.full((2, 1024, 1, 1), 127, np.int8)}
-    made = model([node("ConvInteger", ("x", "w"), "y", group=2)], inputs, given, "y")
-    assert opaque_nodes(made) == ["ConvInteger"]
+def test_negative_depthwise_convolutions_without_a_kernel_run_on_floats_where_those_are_exact():
+    inputs = {"x": integers((1, 300, 3, 3), 0)}
+    given = {"w": np.full((300, 1, 31, 31), 2, np.int8)}
+    made = model([node("ConvInteger", ("x", "w"), "y", group=300, pads=[15] * 4)], inputs, given, "y")
+    assert not opaque_nodes(made)
+    assert opaque_nodes(model(list(made.graph.node), inputs, {"w": given["w"] * 60}, "y")) == ["ConvInteger"]
 
 
 @pytest.mark.parametrize("numbers_of", ["mixed", "positive", "negative", "zero"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from layout_ir.backends.onednn.library import Library, library
+from layout_ir.dialects.nn.depthwise_products import DEPTHWISE_INTEGER_CONV
 from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV
 from tests.backends.onednn.quantized_models import (
     Array,
@@ -132,9 +133,59 @@ def test_unsigned_weights_with_zero_points_take_two_bytes():
     assert last_step(nodes, integers((1, 8, 6, 5), 0), constants) == (PACKED_INTEGER_CONV,)
 
 
-def test_negative_groups_run_on_floats():
-    nodes = [*dequantized(0), node("Conv", ("xf", "wf"), "c", group=2), quantize("c", "s3", "z3", "y")]
-    assert last_step(nodes, integers((1, 8, 6, 5), 0), weights((6, 4, 3, 3), 0)) == ("nn.conv",)
+@pytest.mark.parametrize(
+    ("shape", "kernel", "windows"),
+    [
+        ((2, 19, 9, 8), (3, 3), {"pads": [1, 1, 1, 1]}),
+        ((1, 32, 9, 9), (5, 5), {"pads": [0, 2, 1, 0], "strides": [2, 1]}),
+        ((2, 6, 13), (5,), {"pads": [2, 2], "dilations": [2]}),
+        ((1, 9, 5, 6, 4), (2, 3, 1), {"pads": [1, 1, 0, 0, 1, 0]}),
+    ],
+)
+@pytest.mark.parametrize("behind", [None, "Relu"])
+def test_a_depthwise_convolution_with_what_is_behind_it(
+    shape: tuple[int, ...], kernel: tuple[int, ...], windows: dict[str, Any], behind: str | None
+):
+    constants = weights((shape[1], 1, *kernel), 0)
+    nodes = [
+        *dequantized(0),
+        node("Conv", ("xf", "wf", "b"), "c", group=shape[1], **windows),
+        *([node(behind, ("c",), "r")] if behind else []),
+        quantize("r" if behind else "c", "s3", "z3", "y"),
+    ]
+    assert last_step(nodes, integers(shape, 0), constants) == (DEPTHWISE_INTEGER_CONV,)
+
+
+def test_a_depthwise_convolution_whose_sums_are_real_numbers():
+    nodes = [*dequantized(0), node("Conv", ("xf", "wf", "b"), "y", group=8)]
+    steps = ("nn.cast", "nn.mul", "nn.add")
+    assert last_step(nodes, integers((1, 8, 6, 5), 0), weights((8, 1, 3, 3), 0)) == steps
+
+
+def test_negative_a_depthwise_convolution_of_the_largest_windows_runs_on_floats():
+    nodes = [
+        *dequantized(0),
+        node("Conv", ("xf", "wf"), "c", group=300, pads=[15] * 4),
+        quantize("c", "s3", "z3", "y"),
+    ]
+    constants = weights((300, 1, 31, 31), 0, largest=100)
+    assert last_step(nodes, integers((1, 300, 3, 3), 0), constants)[0] == "nn.conv"
+
+
+@pytest.mark.parametrize("largest", [60, 127])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "group"), [(8, 6, 2), (12, 12, 3), (8, 24, 8), (10, 5, 5), (34, 68, 2), (6, 6, 2)]
+)
+def test_groups_of_channels(channels: int, outputs: int, group: int, largest: int):
+    constants = weights((outputs, channels // group, 3, 2), 0, largest=largest)
+    nodes = [
+        *dequantized(0),
+        node("Conv", ("xf", "wf", "b"), "c", group=group, pads=[1, 0, 1, 1]),
+        quantize("c", "s3", "z3", "y"),
+    ]
+    known = largest == 60 and channels // group % 4 == outputs // group % 4 == 0
+    wanted = ("nn.conv", "layout.reorder") if known else (PACKED_INTEGER_CONV,)
+    assert last_step(nodes, integers((2, channels, 6, 5), 0), constants) == wanted
 
 
 def test_negative_a_picture_with_scales_of_its_channels_runs_on_floats():
