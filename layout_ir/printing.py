@@ -17,9 +17,7 @@ Names are given in the order of first use. A format that differs from its tag in
 For tools that know the dialects by their definitions in IRDL, `for_irdl` writes a text inside angle brackets as a
 string, properties as attributes, the lengths of variadic segments beside them, and every op in the generic form.
 
-Constants print bit for bit. xDSL writes NaN and infinities in lists in a way it does not read back, and takes 0.0
-and -0.0 for equal when it looks for splats; here a list or splat is printed only where its text means the same
-bits, everything else in hexadecimal, as MLIR does for big constants anyway.
+Constants print bit for bit (`layout_ir.dialects.layout.dense_elements`).
 """
 
 from __future__ import annotations
@@ -32,12 +30,9 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     Builtin,
-    BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     ModuleOp,
-    TensorType,
-    i1,
 )
 from xdsl.ir import Attribute, Data, Dialect, Operation
 from xdsl.printer import Printer
@@ -45,11 +40,9 @@ from xdsl.printer import Printer
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import name_of
 from layout_ir.dialects.layout import FormatAttr, OpaqueAttr
+from layout_ir.dialects.layout.dense_elements import elements_text
 from layout_ir.dialects.layout.irdl_segments import segment_sizes
 from layout_ir.elements.splats import is_splat
-
-HEX_ABOVE = 100
-"""Constants of more elements than this print in hexadecimal, but for booleans: the limit MLIR and xDSL use."""
 
 _ELIDED_HANDLE = "__elided__"
 ELIDED = f"dense_resource<{_ELIDED_HANDLE}>"
@@ -196,20 +189,14 @@ class ProgramPrinter(Printer):
         return alias
 
     def _print_constant(self, attribute: DenseIntOrFPElementsAttr[Any]) -> None:
-        element, data = attribute.get_element_type(), attribute.data.data
-        size = element.compile_time_size
-        count = len(data) // size
-        if is_splat(data, size):
-            one = DenseIntOrFPElementsAttr(TensorType(element, [1]), BytesAttr(data[:size]))
-            text = _values(one) or _hexadecimal(data[:size])
-        elif self._elide_above is not None and count > self._elide_above:
+        data = attribute.data.data
+        size = attribute.get_element_type().compile_time_size
+        elides = self._elide_above is not None and len(data) // size > self._elide_above
+        if elides and not is_splat(data, size):
             self._elided += 1
             text = ELIDED
         else:
-            text = (
-                _values(attribute) if count <= HEX_ABOVE else _booleans(attribute) if element == i1 else None
-            )
-            text = text or _hexadecimal(data)
+            text = elements_text(attribute)
         self.print_string(text)
         self.print_string(" : ")
         self.print_attribute(attribute.get_type())
@@ -232,26 +219,3 @@ def alias_name(format: Format) -> str:
         return tag
     policy = format.pad if isinstance(format.pad, str) else f"pad{format.pad}".replace("-", "m")
     return f"{tag}_" + "".join(character if character.isalnum() else "_" for character in policy)
-
-
-def _hexadecimal(data: bytes) -> str:
-    return f'dense<"0x{data.hex().upper()}">'
-
-
-def _booleans(attribute: DenseIntOrFPElementsAttr[Any]) -> str:
-    """A list, however many they are: in hexadecimal they are eight to a byte for MLIR, and one for xDSL."""
-    texts = ["true" if byte else "false" for byte in attribute.data.data]
-    for extent in reversed(attribute.get_shape()):
-        texts = [f"[{', '.join(texts[k : k + extent])}]" for k in range(0, len(texts), extent)]
-    return f"dense<{texts[0]}>"
-
-
-def _values(attribute: DenseIntOrFPElementsAttr[Any]) -> str | None:
-    """xDSL's text of a constant; None where it would read back as other bits."""
-    if len(attribute) > 1 and attribute.is_splat():
-        return None  # not the same bits, but the same values: 0.0 and -0.0
-    stream = StringIO()
-    attribute.print_without_type(Printer(stream=stream))
-    text = stream.getvalue()
-    # Floats that xDSL spells as bit patterns are read as the integers they look like.
-    return None if "0x" in text else text

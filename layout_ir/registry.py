@@ -34,8 +34,25 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "nn": lazy("layout_ir.dialects.nn", "NN"),
 }
 
-_INCOMPLETE = ("arith", "linalg", "math", "memref", "tensor", "tosa")
-"""Dialects of xDSL that lack ops of MLIR; `layout_ir.dialects.upstream` has these."""
+_INCOMPLETE = (
+    *("affine", "arith", "bufferization", "cf", "func", "gpu", "linalg", "math", "memref"),
+    *("ml_program", "scf", "tensor", "tosa", "vector"),
+)
+"""Dialects of xDSL that lack ops or attributes of MLIR; `layout_ir.dialects.upstream` has these."""
+
+_LACKING = ("index", "quant", "sparse_tensor")
+"""Dialects of MLIR that xDSL has not at all."""
+
+
+def _nothing_of(name: str) -> Callable[[], Dialect]:
+    def load() -> Dialect:
+        return import_module("xdsl.ir").Dialect(name)
+
+    return load
+
+
+LACKING: dict[str, Callable[[], Dialect]] = {name: _nothing_of(name) for name in _LACKING}
+"""Name of a dialect that xDSL lacks -> what loads it, empty, for `with_additions`."""
 
 
 def with_additions(name: str, load: Callable[[], Dialect]) -> Callable[[], Dialect]:
@@ -43,7 +60,7 @@ def with_additions(name: str, load: Callable[[], Dialect]) -> Callable[[], Diale
 
     def load_whole() -> Dialect:
         with loading:
-            if name not in _INCOMPLETE:
+            if name not in _INCOMPLETE and name not in _LACKING:
                 return load()
             return import_module("layout_ir.dialects.upstream").with_additions(name, load)
 

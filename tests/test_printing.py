@@ -38,7 +38,8 @@ from xdsl.printer import Printer
 
 from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import FormatAttr, LayoutDialect
-from layout_ir.printing import HEX_ABOVE, alias_name, fingerprint, print_module
+from layout_ir.dialects.layout.dense_elements import HEX_ABOVE
+from layout_ir.printing import alias_name, fingerprint, print_module
 from tests.oracles import mlir
 from tests.programs import parse
 

@@ -22,12 +22,13 @@ from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.upstream import ADDITIONS, PackOp, RelayoutOp, UnPackOp
+from layout_ir.dialects.upstream.tensor_ops import GatherOp, GenerateOp, ParallelInsertSliceOp, ScatterOp
 from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.dialects.upstream.wider_ops import WiderExpandShapeOp, WiderPadOp, WiderReshapeOp
-from layout_ir.elements.numpy_types import Array, poison, storage, stored_number
+from layout_ir.elements.numpy_types import Array, computed, narrow, poison, storage, stored_number
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.foreign import movement
-from layout_ir.foreign.scalar import apply, compute_dtype, constant, evaluate
+from layout_ir.foreign.scalar import Trap, apply, compute_dtype, constant, evaluate
 from layout_ir.foreign.structured import ELEMENTWISE
 from layout_ir.foreign.structured import structured as loops_of
 
@@ -99,9 +100,11 @@ def _indices(static: DenseArrayBase[IntegerType], dynamic: Sequence[Any]) -> lis
 
 
 def _where(
-    op: tensor.ExtractSliceOp | tensor.InsertSliceOp, operands: Sequence[Any], first: int
+    op: tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp,
+    operands: Sequence[Any],
+    first: int,
 ) -> tuple[Array, ...]:
-    """The box that extract_slice and insert_slice name, as indices of the last of the `first` operands, which are
+    """The box that an op of slices names, as indices of the last of the `first` operands, which are
     tensors. Raises LayoutError where it reaches beyond that tensor."""
     counts = (len(op.offsets), len(op.sizes), len(op.strides))
     ends = [first + sum(counts[:k]) for k in range(4)]
@@ -129,9 +132,66 @@ def _extract_slice(op: tensor.ExtractSliceOp, operands: Sequence[Any]) -> Tensor
 
 def _insert_slice(op: tensor.InsertSliceOp, operands: Sequence[Any]) -> Tensor:
     elements = np.array(operands[1].logical())
+    write_slice(op, operands, elements)
+    return _moved(op, elements)
+
+
+def write_slice(
+    op: tensor.InsertSliceOp | ParallelInsertSliceOp, operands: Sequence[Any], elements: Array
+) -> None:
+    """Writes the first operand of `op` over the box of `elements` that the others name."""
     where = _where(op, operands, 2)
     elements[where] = operands[0].logical().reshape(elements[where].shape)
+
+
+def _coordinates(x: Tensor, indices: Tensor, dims: Sequence[int]) -> tuple[Array, ...]:
+    """The index along each of `dims` of `x` of every slice that gather and scatter name. Raises LayoutError where `x`
+    has no such index."""
+    places = indices.logical().astype(np.int64)
+    for number, dim in enumerate(dims):
+        outside = (places[..., number] < 0) | (places[..., number] >= x.shape[dim])
+        if outside.any():
+            index = int(places[..., number][outside][0])
+            raise LayoutError(f"there is no index {index} of dim {dim}, whose extent is {x.shape[dim]}")
+    return tuple(places[..., number] for number in range(len(dims)))
+
+
+def _gather(op: GatherOp, operands: Sequence[Any]) -> Tensor:
+    x: Tensor = operands[0]
+    dims = [int(dim) for dim in op.gather_dims.get_values()]
+    where = _coordinates(x, operands[1], dims)
+    slices = np.moveaxis(x.logical(), dims, range(len(dims)))[where]
+    return _moved(op, slices.reshape(layout_at_run_time(op.result.type).shape))
+
+
+def _scatter(op: ScatterOp, operands: Sequence[Any]) -> Tensor:
+    x: Tensor = operands[1]
+    dims = [int(dim) for dim in op.scatter_dims.get_values()]
+    where = _coordinates(x, operands[2], dims)
+    elements = np.array(x.logical())
+    slices = np.moveaxis(elements, dims, range(len(dims)))  # a view
+    slices[where] = operands[0].logical().reshape(slices[where].shape)
     return _moved(op, elements)
+
+
+def _generate(op: GenerateOp, outside: Callable[[SSAValue], Any]) -> Tensor:
+    """The body is run once, on the indices of all elements."""
+    type = op.results[0].type
+    dtype, shape = dtype_of(type), layout_at_run_time(type).shape
+    indices = [
+        np.arange(extent).reshape([-1 if k == dim else 1 for k in range(len(shape))])
+        for dim, extent in enumerate(shape)
+    ]
+    try:
+        (value,) = evaluate(
+            op.body.block,
+            indices,
+            outer=lambda each: structured_evaluation.value_outside(each, outside(each)),
+        )
+    except Trap as error:
+        raise LayoutError(f"ends the program: {error}") from error
+    elements = np.broadcast_to(np.asarray(value), shape).astype(computed(dtype), copy=False)
+    return _moved(op, narrow(elements, dtype))
 
 
 def _pad(op: tensor.PadOp, operands: Sequence[Any]) -> Tensor:
@@ -307,6 +367,8 @@ _TENSOR_OPS: dict[type[Operation], Run] = {
     tensor.ExtractOp: _extract,
     tensor.InsertOp: _insert,
     tensor.FromElementsOp: _from_elements,
+    GatherOp: _gather,
+    ScatterOp: _scatter,
 }
 
 
@@ -318,6 +380,8 @@ def run(op: Operation, operands: Sequence[Any], outside: Callable[[SSAValue], An
     with np.errstate(all="ignore"):
         if type(op) in _TENSOR_OPS:
             return (_TENSOR_OPS[type(op)](op, operands),)
+        if isinstance(op, GenerateOp):
+            return (_generate(op, outside),)
         if any(isinstance(operand, Tensor) for operand in operands) or _makes_tensor(op):
             s = loops_of(op)
             if s is None:

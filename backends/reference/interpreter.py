@@ -8,27 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
     OpImplResult,
+    ReturnedValues,
     impl,
     impl_callable,
+    impl_terminator,
     register_impls,
 )
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.interpreters.scf import ScfFunctions
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import InterpretationError
 
-from layout_ir.backends.reference.foreign_ops import ForeignFunctions
+from layout_ir.backends.reference.foreign_ops import ForeignFunctions, write_slice
 from layout_ir.backends.reference.opaque_nodes import run_opaque
 from layout_ir.backends.reference.registered_ops import run_registered, semantics_of
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
@@ -36,6 +39,10 @@ from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import LocatedError, UnforeseenOpError, name_of_op
 from layout_ir.dialects.layout import dtype_of, has_layout, is_tensor
 from layout_ir.dialects.nn import ConstantOp, OpaqueOp
+from layout_ir.dialects.upstream import loop_ops
+from layout_ir.dialects.upstream.loop_ops import ForallOp, InParallelOp
+from layout_ir.dialects.upstream.tensor_ops import ParallelInsertSliceOp
+from layout_ir.elements.numpy_types import stored_number
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.scalar import Trap
 
@@ -162,25 +169,93 @@ def _errors_of(op: Operation) -> Generator[None]:
         raise UnforeseenOpError(f"'{name_of_op(op)}' op", error, op) from error
 
 
-@register_impls
 class _ControlFlow(ScfFunctions):
     """xDSL's `scf`, but for ops that look at a number: numbers are Python's and NumPy's here, whatever xDSL has."""
 
-    @impl(scf.ForOp)
-    def run_for(self, interpreter: Interpreter, op: scf.ForOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        low, high, step, *carried = args
-        if step <= 0:
-            raise LayoutError(f"a loop counts up, its step is {step}")
-        for index in range(low, high, step):
-            carried = interpreter.run_ssacfg_region(op.body, (index, *carried), "for_loop")
-        return tuple(carried)
+    @impl(ForallOp)
+    def run_forall(self, interpreter: Interpreter, op: ForallOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Each iteration sees the shared tensors as they came, and its slices are written into copies of them."""
+        given = dict(zip(op.operands, args, strict=True))
+        bounds: list[list[int]] = [
+            [value if isinstance(value, int) else int(given[value]) for value in values]
+            for values in (op.lower_bounds, op.upper_bounds, op.steps)
+        ]
+        if any(step <= 0 for step in bounds[2]):
+            raise LayoutError(f"loops count up, the steps are {bounds[2]}")
+        shared: list[Tensor] = list(args[len(args) - len(op.outputs) :])
+        elements = [np.array(x.logical()) for x in shared]
+        body = op.region.block
+        for indices in product(*map(range, *bounds)):
+            writes = interpreter.run_ssacfg_region(op.region, (*indices, *shared), "forall")
+            for insertion, operands in zip(_insertions(body), writes, strict=True):
+                number = body.args.index(cast("BlockArgument", insertion.dest)) - op.rank
+                write_slice(insertion, operands, elements[number])
+        return tuple(
+            Tensor.store(written, x.layout, x.dtype, stored_number(0, x.dtype))
+            for written, x in zip(elements, shared, strict=True)
+        )
 
-    @impl(scf.IndexSwitchOp)
-    def run_index_switch(
-        self, interpreter: Interpreter, op: scf.IndexSwitchOp, args: tuple[Any, ...]
-    ) -> tuple[Any, ...]:
-        cases = dict(zip(op.cases.get_values(), op.case_regions, strict=True))
-        return interpreter.run_ssacfg_region(cases.get(args[0], op.default_region), (), "index_switch")
+    @impl_terminator(InParallelOp)
+    def run_in_parallel(
+        self, interpreter: Interpreter, op: InParallelOp, args: tuple[Any, ...]
+    ) -> tuple[ReturnedValues, tuple[Any, ...]]:
+        """The operands of each insertion, which `run_forall` makes."""
+        block = op.parent
+        assert block is not None
+        return ReturnedValues(tuple(interpreter.get_values(each.operands) for each in _insertions(block))), ()
+
+
+def _run_for(
+    self: _ControlFlow, interpreter: Interpreter, op: scf.ForOp, args: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    low, high, step, *carried = args
+    type = op.lb.type
+    if isinstance(op, loop_ops.ForOp) and op.unsignedCmp is not None and isinstance(type, IntegerType):
+        low, high, step = (int(value) % (1 << type.bitwidth) for value in (low, high, step))
+    if step <= 0:
+        raise LayoutError(f"a loop counts up, its step is {step}")
+    for index in range(low, high, step):
+        carried = interpreter.run_ssacfg_region(op.body, (index, *carried), "for_loop")
+    return tuple(carried)
+
+
+def _run_while(
+    self: _ControlFlow, interpreter: Interpreter, op: scf.WhileOp, args: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    while True:
+        goes_on, *forwarded = interpreter.run_ssacfg_region(op.before_region, args, "while_condition")
+        if not goes_on:
+            return tuple(forwarded)
+        args = interpreter.run_ssacfg_region(op.after_region, tuple(forwarded), "while_body")
+
+
+def _run_index_switch(
+    self: _ControlFlow, interpreter: Interpreter, op: scf.IndexSwitchOp, args: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    cases = dict(zip(op.cases.get_values(), op.case_regions, strict=True))
+    return interpreter.run_ssacfg_region(cases.get(args[0], op.default_region), (), "index_switch")
+
+
+_LOOPS: dict[type[Operation], Any] = {
+    scf.ForOp: _run_for,
+    loop_ops.ForOp: _run_for,
+    scf.WhileOp: _run_while,
+    loop_ops.WhileOp: _run_while,
+    scf.IndexSwitchOp: _run_index_switch,
+    loop_ops.IndexSwitchOp: _run_index_switch,
+}
+"""What runs each op: those of xDSL, and those that are added in their place."""
+
+for _number, (_op_type, _run) in enumerate(_LOOPS.items()):
+    setattr(_ControlFlow, f"run_{_number}", impl(_op_type)(_run))
+register_impls(_ControlFlow)
+
+
+def _insertions(body: Block) -> list[ParallelInsertSliceOp]:
+    """The slices that an iteration of `scf.forall` writes."""
+    end = body.last_op
+    assert isinstance(end, InParallelOp)
+    return [op for op in end.body.block.ops if isinstance(op, ParallelInsertSliceOp)]
 
 
 class _Interpreter(Interpreter):

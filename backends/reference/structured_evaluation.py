@@ -45,7 +45,7 @@ def run(s: Structured, operands: Sequence[Any], outside: Callable[[SSAValue], An
 
     @cache
     def outer(value: SSAValue) -> Any:
-        return _outer(value, outside(value))
+        return value_outside(value, outside(value))
 
     for step in product(*(range(loops[loop]) for loop in reduced)):
         for loop, position in zip(reduced, step, strict=True):
@@ -98,7 +98,7 @@ def _box(s: Structured, k: int, operand: Any, loops: dict[int, int]) -> Any:
     return widen(box, operand.dtype)
 
 
-def _outer(value: SSAValue, given: Any) -> Any:
+def value_outside(value: SSAValue, given: Any) -> Any:
     """A value from outside of the body, in the type it is computed in: a tensor by logical index, or a number."""
     return widen(given.logical(), given.dtype) if isinstance(given, Tensor) else scalar_of(given, value.type)
 

@@ -66,7 +66,7 @@ def register_dialects(ctx: Context, without: Collection[str] = ()) -> None:
 
     Of those of one name that of this package is taken, none where it is in `without`.
     """
-    factories = {**multiverse().all_dialects, **registry.DIALECTS}
+    factories = {**registry.LACKING, **multiverse().all_dialects, **registry.DIALECTS}
     for name, factory in factories.items():
         if name not in without:
             ctx.register_dialect(name, registry.with_additions(name, factory))

@@ -275,7 +275,10 @@ class _Types:
             if value.type.WhichOneof("value") == "tensor_type":
                 tensor = value.type.tensor_type
                 shape = (
-                    tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+                    tuple(
+                        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None
+                        for d in tensor.shape.dim
+                    )
                     if tensor.HasField("shape")
                     else None
                 )

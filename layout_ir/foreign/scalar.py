@@ -425,6 +425,8 @@ def _function(op: Operation) -> Callable[..., Any]:
     if isinstance(op, math.FPowIOp):
         return _integer_power
     if isinstance(op, CASTS):
+        if known_as(op) is not arith.TruncFOp and isinstance(op, arith.TruncFOp):
+            raise Trap(f"{op.name} is known to the nearest even number alone")
         return np.asarray  # `apply` converts
     if isinstance(op, arith.CmpiOp):
         predicate = op.predicate.value.data

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.function_body import TensorType, constant_type, type_of
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.shape_inference import lacks_type, with_defaults
+from layout_ir.frontends.onnx.shape_inference import with_defaults, would_abort
 from layout_ir.frontends.onnx.stand_ins import UNTYPED, standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of, outer_names
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
@@ -347,7 +347,7 @@ def inferred_results(
 
     `types` are those of its inputs, and `read` has the elements of some.
     """
-    if any(name and name not in types for name in node.input) or lacks_type(node, types):
+    if any(name and name not in types for name in node.input) or would_abort(node, types):
         return {}
     import onnx.checker
     import onnx.defs

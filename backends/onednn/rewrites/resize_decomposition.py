@@ -3,6 +3,9 @@
 The library resamples linearly, with the positions of `half_pixel`, and loops choose nearest elements: cubic
 interpolation, antialiasing, and linear interpolation between corners (`align_corners`), are left. Where no dim changes,
 each mode reads all elements at their own places.
+
+Integers are resampled as floats and cut off again where f32 has all bits of the results, as in sizes that double: where
+it rounds, a result could be one off.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -41,8 +45,11 @@ def resized(node: OpaqueNode) -> SSAValue:
 
 
 def decompose_resizes(module: ModuleOp) -> None:
-    """Replaces, in place, linear resizes of f32 with open layouts that the library does not resample, and those that
-    change nothing."""
+    """Replaces, in place, linear resizes of f32 with open layouts that the library does not resample, those of integers
+    that f32 computes without rounding, and those that change nothing."""
+    for op in list(module.walk()):
+        if isinstance(op, nn.ResizeOp) and is_any(op.result.type) and _is_exact_in_floats(op):
+            _resample_as_floats(op)
     for op in list(module.walk()):
         if not isinstance(op, nn.ResizeOp) or not is_any(op.result.type):
             continue
@@ -62,6 +69,38 @@ def decompose_resizes(module: ModuleOp) -> None:
         ):
             matrices = {dim: linear_matrix(y[dim], x[dim], scales[dim], op.coordinates) for dim in dims}
             ops.replace(_multiplied(ops, op.x, matrices))
+
+
+def _resample_as_floats(op: nn.ResizeOp) -> None:
+    """Replaces a resize of integers, in place, by one of floats between casts."""
+    ops = InsertedOps(op)
+    x, y, element = shape_of(op.x), shape_of(op.result), dtype_of(op.x.type)
+    real = ops.apply(nn.CastOp, op.x, result_type=ops.type_of("f32", x))
+    extents = {"sizes": op.sizes} if op.sizes else {"scales": op.scales}
+    resampled = ops.apply(nn.ResizeOp, real, mode=op.mode, coordinates=op.coordinates, **extents)
+    ops.replace(ops.apply(nn.CastOp, resampled, result_type=ops.type_of(element, y)))
+
+
+def _is_exact_in_floats(op: nn.ResizeOp) -> bool:
+    """Whether it is linear, of small integers, with weights of so few bits that f32 rounds nothing."""
+    bits = _INTEGER_BITS.get(dtype_of(op.x.type))
+    x, y = shape_of(op.x), shape_of(op.result)
+    if bits is None or op.mode != "linear" or not all((*x, *y)):
+        return False
+    scales = resize_scales(x, op.sizes, op.scales)
+    dims = [dim for dim in range(len(x)) if y[dim] != x[dim] or scales[dim] != 1]
+    if not dims or not (resampled_by_library(op) or _are_small(op.x, y, dims)):
+        return False
+    for dim in dims:
+        matrix = linear_matrix(y[dim], x[dim], scales[dim], op.coordinates)
+        while bits <= _FLOAT_BITS and (matrix != np.floor(matrix)).any():
+            matrix, bits = 2 * matrix, bits + 1
+    return bits <= _FLOAT_BITS
+
+
+_INTEGER_BITS = {"ui8": 8, "i8": 8, "ui16": 16, "i16": 16}
+_FLOAT_BITS = 24
+"""Of the significand of f32."""
 
 
 def _are_small(value: SSAValue, result: Sequence[int], dims: Iterable[int]) -> bool:

@@ -64,7 +64,11 @@ def bits_of(type: Attribute) -> Attribute:
 
 
 def known_as(op: Operation) -> type[Operation]:
-    """The class of xDSL that the class of an op takes the place of; its own, where it takes none."""
+    """The class of xDSL that the class of an op takes the place of; its own, where it takes none, or where the op says
+    how it rounds and that is not to the nearest even number."""
+    mode = op.properties.get("roundingmode")
+    if isinstance(mode, IntegerAttr) and mode.value.data != _ROUNDING_MODES.index("to_nearest_even"):
+        return type(op)
     return _TAKES_PLACE_OF.get(type(op), type(op))
 
 
@@ -326,12 +330,6 @@ _CONVERSIONS: tuple[type[Operation], ...] = (
         _FAST,
         fastmath=opt_prop_def(arith.FastMathFlagsAttr),
     ),
-    _conversion(
-        arith.TruncFOp,
-        _check_conversion(_FLOATS, _FLOATS, False),
-        _FAST,
-        fastmath=opt_prop_def(arith.FastMathFlagsAttr),
-    ),
     _conversion(arith.SIToFPOp, _check_conversion(_INTEGERS, _FLOATS, None)),
     _conversion(arith.UIToFPOp, _check_conversion(_INTEGERS, _FLOATS, None)),
     _conversion(arith.FPToSIOp, _check_conversion(_FLOATS, _INTEGERS, None)),
@@ -339,6 +337,69 @@ _CONVERSIONS: tuple[type[Operation], ...] = (
     _conversion(arith.IndexCastOp, _check_conversion(_WHOLE, _WHOLE, None)),
     _conversion(IndexCastUnsignedOp, _check_conversion(_WHOLE, _WHOLE, None)),
 )
+
+
+_ROUNDING_MODES = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_away")
+"""The modes of `arith.truncf`, each at its number."""
+
+
+def _parse_rounding_mode(parser: Parser) -> Attribute | None:
+    word = parser.parse_optional_keyword_in(set(_ROUNDING_MODES))
+    return None if word is None else IntegerAttr(_ROUNDING_MODES.index(word), 32)
+
+
+def _print_rounding_mode(printer: Printer, op: Operation) -> None:
+    mode = op.properties.get("roundingmode")
+    if isinstance(mode, IntegerAttr):
+        printer.print_string(f" {_ROUNDING_MODES[mode.value.data]}")
+
+
+def _check_rounding_mode(op: Operation) -> None:
+    mode = op.properties.get("roundingmode")
+    if isinstance(mode, IntegerAttr) and not 0 <= mode.value.data < len(_ROUNDING_MODES):
+        raise VerifyException(
+            f"{mode.value.data} is no rounding mode, 0 to {len(_ROUNDING_MODES) - 1} are: "
+            f"{', '.join(_ROUNDING_MODES)}"
+        )
+
+
+@irdl_op_definition
+class TruncateFloatsOp(arith.TruncFOp):
+    """`arith.truncf`"""
+
+    name = "arith.truncf"
+    assembly_format: ClassVar[str | None] = None
+
+    input = operand_def()
+    roundingmode = opt_prop_def(IntegerAttr)
+    fastmath = opt_prop_def(arith.FastMathFlagsAttr)
+    result = result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        operands = _parse_operands(parser, 1)
+        mode = _parse_rounding_mode(parser)
+        flags, attributes, type = _parse_rest(parser)
+        parser.parse_keyword("to")
+        found = {"roundingmode": mode, "fastmath": None if flags == NO_FLAGS else flags}
+        return cls.create(
+            operands=parser.resolve_operands(operands, [type], parser.pos),
+            result_types=[parser.parse_type()],
+            properties={name: value for name, value in found.items() if value is not None},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.input)
+        _print_rounding_mode(printer, self)
+        _print_rest(printer, self, self.input.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        _check_conversion(_FLOATS, _FLOATS, False)(self)
+        _check_rounding_mode(self)
 
 
 # Exact shifts and divisions, and what xDSL has not --------------------------------------------------------------------
@@ -483,12 +544,13 @@ class SineAndCosineOp(IRDLOperation):
 
 
 ARITH_OPS: tuple[type[Operation], ...] = (
-    CompareIntegersOp, CompareFloatsOp, ChooseOp, *_CONVERSIONS, *_EXACT, RemainderOp,
+    CompareIntegersOp, CompareFloatsOp, ChooseOp, *_CONVERSIONS, TruncateFloatsOp, *_EXACT, RemainderOp,
 )  # fmt: skip
 MATH_OPS: tuple[type[Operation], ...] = (
     ErfcOp, IsFiniteOp, IsInfiniteOp, IsNaNOp, IsNormalOp, ClampOp, SineAndCosineOp,
 )  # fmt: skip
 
 _TAKES_PLACE_OF: dict[type[Operation], type[Operation]] = {
-    op: op.__bases__[0] for op in (CompareIntegersOp, CompareFloatsOp, ChooseOp, *_CONVERSIONS, *_EXACT)
+    op: op.__bases__[0]
+    for op in (CompareIntegersOp, CompareFloatsOp, ChooseOp, *_CONVERSIONS, TruncateFloatsOp, *_EXACT)
 }

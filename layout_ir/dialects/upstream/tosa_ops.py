@@ -225,9 +225,7 @@ TABLE: dict[str, tuple[str, ...]] = {
     "cast_to_block_scaled": ("block_size",),
     "identity": (),
     "custom": ("operator_name", "domain_name", "implementation_attrs"),
-    # variables
-    "variable_read": ("name",),
-    "variable_write": ("name",),
+    "apply_scale": ("rounding_mode",),
     # shapes
     "const_shape": ("values",),
     "dim": ("axis",),
@@ -248,7 +246,7 @@ TABLE: dict[str, tuple[str, ...]] = {
 }
 """The attributes of each op, which MLIR keeps as properties."""
 
-_WITH_EFFECTS = ("variable_read", "variable_write", "custom", "assert_equal_shape")
+_WITH_EFFECTS = ("custom", "assert_equal_shape")
 
 
 def _define(name: str, attributes: Sequence[str]) -> type[Operation]:
@@ -257,10 +255,8 @@ def _define(name: str, attributes: Sequence[str]) -> type[Operation]:
         "__module__": __name__,
         "__annotations__": {},
         "name": f"tosa.{name}",
-        **{attribute: opt_prop_def(Attribute) for attribute in attributes if attribute != "name"},
+        **{attribute: opt_prop_def(Attribute) for attribute in attributes},
     }
-    if "name" in attributes:
-        content["symbol"] = opt_prop_def(Attribute, prop_name="name")
     base = _EffectfulOp if name in _WITH_EFFECTS else TosaOp
     class_name = "".join(word.capitalize() for word in name.split("_")) + "Op"
     made: Any = type(class_name, (base,), content)

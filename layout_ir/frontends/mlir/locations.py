@@ -20,6 +20,7 @@ from math import prod
 from typing import Any, NoReturn
 
 from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
@@ -173,6 +174,8 @@ class LocatedParser(Parser):
         """The beginning of the literal being read, where that may be a splat."""
         self._whole_type: Any = None
         """The type of the literal being read, where it is read as if it had one element."""
+        self._resource_handles: dict[tuple[str, str], str] = {}
+        """The names of the resources of this text in the store of their dialect, by dialect and name."""
         self._op_names: list[int] = []
         """Positions of the names of the ops being parsed, outermost first."""
 
@@ -237,6 +240,34 @@ class LocatedParser(Parser):
             return type
         self._whole_type = type
         return TensorType(type.get_element_type(), [1])
+
+    def _parse_dialect_resource_handle(self, dialect_name: str, interface: OpAsmDialectInterface) -> str:
+        """The name under which the dialect keeps a resource: another one than in the text, where a program that was
+        read before has one of that name. xDSL asks for a new one at each mention then, and loses the data."""
+        key = self.parse_identifier(" for resource handle")
+        handle = self._resource_handles.get((dialect_name, key))
+        if handle is None:
+            handle = self._resource_handles[dialect_name, key] = interface.declare_resource(key)
+        return handle
+
+    def _parse_external_resources(self) -> None:
+        """Skips what other tools keep in a file, as the options of a crash: it says nothing of the program."""
+
+        def skip_value() -> None:
+            if self.parse_optional_boolean() is None and self.parse_optional_str_literal() is None:
+                self.parse_number()
+
+        def skip_entry() -> None:
+            self.parse_identifier_or_str_literal()
+            self.parse_punctuation(":")
+            skip_value()
+
+        def skip_tool() -> None:
+            self.parse_identifier_or_str_literal()
+            self.parse_punctuation(":")
+            self.parse_comma_separated_list(self.Delimiter.BRACES, skip_entry)
+
+        self.parse_comma_separated_list(self.Delimiter.BRACES, skip_tool)
 
     def parse_operation(self) -> Operation:
         self._op_names.append(self.pos)

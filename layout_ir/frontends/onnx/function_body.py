@@ -22,14 +22,18 @@ FLOAT, UINT8, INT64 = 1, 2, 7
 """Of TensorProto.DataType."""
 
 
+_FEW = 8
+"""Of a constant of more elements, a type says none."""
+
+
 class TensorType(NamedTuple):
     """The type of a value as far as it is known."""
 
     element: int
     """A TensorProto.DataType."""
     extents: tuple[int | None, ...]
-    number: int | None = None
-    """The value of a constant that is one integer."""
+    numbers: tuple[int, ...] | None = None
+    """The elements of a constant of few integers."""
 
 
 def type_of(type: onnx.TypeProto) -> TensorType:
@@ -46,10 +50,10 @@ def constant_type(tensor: onnx.TensorProto) -> TensorType:
     import onnx
     import onnx.numpy_helper
 
-    extents, number = tuple(tensor.dims), None
-    if tensor.data_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64) and prod(extents) == 1:
-        number = int(onnx.numpy_helper.to_array(tensor).item())
-    return TensorType(tensor.data_type, extents, number)
+    extents, numbers = tuple(tensor.dims), None
+    if tensor.data_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64) and prod(extents) <= _FEW:
+        numbers = tuple(int(each) for each in onnx.numpy_helper.to_array(tensor).ravel())
+    return TensorType(tensor.data_type, extents, numbers)
 
 
 Types = Callable[[str], TensorType]
@@ -135,7 +139,13 @@ class Body:
     def number(self, number: int) -> int | None:
         """The value of input `number` where it is a constant of one integer. Raises KeyError where its rank is not
         known."""
-        return self._types(self.input(number)).number
+        numbers = self.numbers(number)
+        return numbers[0] if numbers is not None and len(numbers) == 1 else None
+
+    def numbers(self, number: int) -> tuple[int, ...] | None:
+        """The elements of input `number` where it is a constant of few integers. Raises KeyError where its rank is not
+        known."""
+        return self._types(self.input(number)).numbers
 
     def element(self, *numbers: int) -> int:
         """The element type that these inputs have in common, as far as there are any, a TensorProto.DataType. Raises

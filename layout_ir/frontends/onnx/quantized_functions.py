@@ -220,7 +220,7 @@ def product_with_bits(body: Body) -> Sequence[str]:
     body.allow(0, 1, 2, 3, 5)
     rows, columns = body.attribute("K", 0), body.attribute("N", 0)
     bits, size = body.attribute("bits", 4), body.attribute("block_size", 0)
-    if min(rows, columns, size) < 1 or body.element(1) != UINT8 or bits not in (4, 8):
+    if min(rows, columns, size) < 1 or body.element(1) != UINT8 or bits not in (2, 4, 8):
         raise NoFunctionError
     element, blocks = body.element(2), -(-rows // size)
 
@@ -240,12 +240,15 @@ def product_with_bits(body: Body) -> Sequence[str]:
 
 
 def _numbers_in_bytes(body: Body, packed: str, rank: int, bits: int, element: int) -> str:
-    """The numbers in the bytes of each row of a tensor, lower halves of bytes first, as floats."""
-    real = body.cast(packed, element)
+    """The numbers in the bytes of each row of a tensor, lower bits of bytes first, as floats."""
+    rest = body.cast(packed, element)
     if bits == 8:
-        return real
-    base = body.constant(16.0, element)
-    high = body.add("Floor", body.add("Div", real, base))
-    low = body.add("Sub", real, body.add("Mul", high, base))
-    pair = [body.add("Unsqueeze", half, body.integers([-1])) for half in (low, high)]
-    return body.reshaped(body.add("Concat", *pair, axis=-1), *[0] * (rank - 1), -1)
+        return rest
+    base = body.constant(float(1 << bits), element)
+    numbers: list[str] = []
+    for _ in range(8 // bits - 1):
+        high = body.add("Floor", body.add("Div", rest, base))
+        numbers.append(body.add("Sub", rest, body.add("Mul", high, base)))
+        rest = high
+    columns = [body.add("Unsqueeze", each, body.integers([-1])) for each in (*numbers, rest)]
+    return body.reshaped(body.add("Concat", *columns, axis=-1), *[0] * (rank - 1), -1)

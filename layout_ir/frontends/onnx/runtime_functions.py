@@ -31,6 +31,7 @@ from layout_ir.frontends.onnx.classical_functions import (
     normalized,
     scaled,
 )
+from layout_ir.frontends.onnx.expert_functions import mixture_of_experts
 from layout_ir.frontends.onnx.function_body import (
     INT64,
     Body,
@@ -58,6 +59,12 @@ from layout_ir.frontends.onnx.quantized_functions import (
     quantized_pool,
     quantized_softmax,
     rows_of_blocks,
+)
+from layout_ir.frontends.onnx.small_functions import (
+    boxes_of_images,
+    distances,
+    product_of_small_integers,
+    windows_of_a_dim,
 )
 
 if TYPE_CHECKING:
@@ -166,6 +173,8 @@ FUNCTIONS: dict[str, Function] = {
     "ai.onnx.ml.Normalizer": normalized,
     "ai.onnx.ml.Scaler": scaled,
     "com.microsoft.Attention": attention,
+    "com.microsoft.CDist": distances,
+    "com.microsoft.CropAndResize": boxes_of_images,
     "com.microsoft.DynamicQuantizeLSTM": dynamic_lstm,
     "com.microsoft.DynamicQuantizeMatMul": dynamic_product,
     "com.microsoft.ExpandDims": _one_dim_more,
@@ -173,8 +182,10 @@ FUNCTIONS: dict[str, Function] = {
     "com.microsoft.GatherND": _renamed("GatherND", 2),
     "com.microsoft.GridSample": _sampled_grid,
     "com.microsoft.GroupQueryAttention": group_query_attention,
+    "com.microsoft.MatMulInteger16": product_of_small_integers,
     "com.microsoft.MatMulIntegerToFloat": product_to_float,
     "com.microsoft.MatMulNBits": product_with_bits,
+    "com.microsoft.MoE": mixture_of_experts,
     "com.microsoft.MultiHeadAttention": multi_head_attention,
     "com.microsoft.NhwcMaxPool": pool_of_channels_last,
     "com.microsoft.Pad": _renamed("Pad", 3, "mode"),
@@ -194,6 +205,7 @@ FUNCTIONS: dict[str, Function] = {
     "com.microsoft.Range": _renamed("Range", 3),
     "com.microsoft.RotaryEmbedding": rotary_embedding,
     "com.microsoft.Trilu": _renamed("Trilu", 2, "upper"),
+    "com.microsoft.UnfoldTensor": windows_of_a_dim,
     "com.microsoft.Unique": _unique_elements,
 }
 """By domain and operator."""

@@ -7,16 +7,24 @@ Subgraphs may use a name for a value each, as the branches of a decoder with and
 elements of small integers by name for all of the model, and fails where a name has them twice. So for inference each
 value has a name of its own.
 
+The inference of a Slice aborts the process where its input has an extent below 0 (`negative_extents`).
+
 The inference of a few operators reads the type of their first input without asking whether there is one, and the
 process dies of it. So inference sees such a node only once that type is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.negative_extents import (
+    forget_negative_extents,
+    has_negative_extent,
+    nodes_with_negative_shapes,
+    values_with_negative_extents,
+)
 from layout_ir.frontends.onnx.subgraphs import (
     bodies_of,
     graphs_of,
@@ -56,6 +64,16 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         model.CopyFrom(given)
         for node in filter(_lacks_default, _nodes(model.graph)):
             node.CopyFrom(with_defaults(node))
+    hidden: list[onnx.NodeProto] = []
+    may_slice = "Slice" in operators or nested or bool(model.functions)
+    if may_slice and (values_with_negative_extents(model) or nodes_with_negative_shapes(model)):
+        given, model = model, type(model)()
+        model.CopyFrom(given)
+        for value in values_with_negative_extents(model):
+            forget_negative_extents(value)
+        hidden = nodes_with_negative_shapes(model)
+        for node in hidden:
+            node.op_type = _HIDDEN + node.op_type
     before: dict[str, str] = {}
     if nested and (own := _names_twice(model.graph)):
         given, model = model, type(model)()
@@ -64,6 +82,8 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
     try:
         is_plain = not nested and not model.functions and _NEEDS_TYPE.isdisjoint(operators)
         found = _infer(model, strict) if is_plain else _without_crash(model, strict)
+        if hidden:
+            _show_nodes(found)
         if before:
             rename_values(found.graph, before)
         return found
@@ -74,6 +94,14 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
 def needs_type(op_type: str) -> bool:
     """Whether ONNX's inference of an operator would crash the process without the type of its first input."""
     return op_type in _NEEDS_TYPE
+
+
+def would_abort(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
+    """Whether ONNX's inference of the node, whose inputs are of these `types`, would end the process."""
+    is_slice = node.op_type == "Slice" and not node.domain and bool(node.input)
+    return lacks_type(node, types) or (
+        is_slice and node.input[0] in types and has_negative_extent(types[node.input[0]])
+    )
 
 
 def lacks_type(node: onnx.NodeProto, types: Container[str]) -> bool:
@@ -112,10 +140,15 @@ def _without_crash(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
         if lacks_type(node, typed):
             node.op_type = _HIDDEN + node.op_type
     found = _infer(model, strict)
-    for body in bodies_of(found):
+    _show_nodes(found)
+    return found
+
+
+def _show_nodes(model: onnx.ModelProto) -> None:
+    """Gives the nodes that inference was not to see their operators back, in place."""
+    for body in bodies_of(model):
         for node in body.node:
             node.op_type = node.op_type.removeprefix(_HIDDEN)
-    return found
 
 
 def _names_twice(graph: onnx.GraphProto) -> set[str]:

@@ -159,3 +159,53 @@ def test_a_whole_power_is_that_of_numpy():
         linalg.yield %p : f32
       } -> tensor<3x4xf32>"""
     assert np.array_equal(_result(body, "tensor<3x4xf32>"), X**3)
+
+
+INDEXED = """
+func.func @main(%x: tensor<4x3xf32>, %at: tensor<2x1xi64>) -> (tensor<4x3xf32>, tensor<2x3xf32>, tensor<4x3xf32>) {
+  %first = arith.constant 0 : index
+  %z = tensor.extract %x[%first, %first] : tensor<4x3xf32>
+  %made = tensor.generate {
+  ^bb0(%i: index, %j: index):
+    %sum = arith.addi %i, %j : index
+    %whole = arith.index_cast %sum : index to i32
+    %number = arith.sitofp %whole : i32 to f32
+    %shifted = arith.subf %number, %z : f32
+    tensor.yield %shifted : f32
+  } : tensor<4x3xf32>
+  %rows = tensor.gather %x[%at] gather_dims([0]) unique : (tensor<4x3xf32>, tensor<2x1xi64>) -> tensor<2x3xf32>
+  %turned = arith.negf %rows : tensor<2x3xf32>
+  %all = tensor.scatter %turned into %x[%at] scatter_dims([0]) unique
+    : (tensor<2x3xf32>, tensor<4x3xf32>, tensor<2x1xi64>) -> tensor<4x3xf32>
+  func.return %made, %rows, %all : tensor<4x3xf32>, tensor<2x3xf32>, tensor<4x3xf32>
+}
+"""
+
+
+def test_slices_at_coordinates_and_generated_elements_are_those_of_numpy():
+    x, at = np.random.default_rng(0).random((4, 3), np.float32), np.array([[3], [1]])
+    made, rows, all = run(parse_program(INDEXED, "program.mlir"), [x, at])
+    assert np.array_equal(made, np.add.outer(np.arange(4), np.arange(3)).astype(np.float32) - x[0, 0])
+    assert np.array_equal(rows, x[[3, 1]])
+    assert np.array_equal(all, np.where(np.isin(np.arange(4), at)[:, None], -x, x))
+
+
+def test_dims_that_are_gathered_may_stay_as_extents_of_1():
+    ops = """%at = arith.constant dense<[[2], [0]]> : tensor<2x1xi64>
+      %r = tensor.gather %x[%at] gather_dims([1]) : (tensor<3x4xf32>, tensor<2x1xi64>) -> tensor<2x3x1xf32>"""
+    assert np.array_equal(_result(ops, "tensor<2x3x1xf32>"), X.T[[2, 0]][..., None])
+
+
+def test_negative_no_slice_is_taken_from_beyond_a_tensor():
+    ops = """%at = arith.constant dense<[[2], [4]]> : tensor<2x1xi64>
+      %r = tensor.gather %x[%at] gather_dims([1]) : (tensor<3x4xf32>, tensor<2x1xi64>) -> tensor<2x3xf32>"""
+    with pytest.raises(LayoutError, match=r"no index 4 of dim 1, whose extent is 4"):
+        _result(ops, "tensor<2x3xf32>")
+
+
+def test_negative_a_number_is_rounded_to_the_nearest_even_one_alone():
+    ops = "%d = arith.extf %x : tensor<3x4xf32> to tensor<3x4xf64>\n"
+    ops += "%r = arith.truncf %d {} : tensor<3x4xf64> to tensor<3x4xf32>"
+    assert np.array_equal(_result(ops.format("to_nearest_even"), "tensor<3x4xf32>"), X)
+    with pytest.raises(LayoutError, match=r"arith.truncf is known to the nearest even number alone"):
+        _result(ops.format("downward"), "tensor<3x4xf32>")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.format import Format
 from layout_ir.api.execute import run
+from layout_ir.api.program_text import parse_program
 from layout_ir.backends.reference.interpreter import ReferenceFunctions, check_supported, interpreter_of
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import ReorderOp, layout_of
@@ -22,6 +24,7 @@ from layout_ir.dialects.nn import ConstantOp
 from layout_ir.errors import LayoutError
 from tests.backends.reference.rewriting import with_random_formats
 from tests.backends.reference.texts import NETWORK, network_inputs
+from tests.exits.linalg.mlir_tools import execute
 from tests.programs import parse
 
 
@@ -283,3 +286,56 @@ def test_negative_a_constant_whose_values_were_left_out():
     }""")
     with pytest.raises(LayoutError, match=r"nn\.constant: the values of this constant were left out"):
         run(module)
+
+
+FORALL = """
+func.func @main(%x: tensor<6x4xf32>, %out: tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<6x4xf32>) {
+  %one = arith.constant 1 : index
+  %two:2 = scf.forall (%i, %j) = (%one, 0) to (6, 4) step (2, %one)
+      shared_outs(%a = %out, %b = %out) -> (tensor<6x4xf32>, tensor<6x4xf32>) {
+    %part = tensor.extract_slice %x[%i, %j] [1, 1] [1, 1] : tensor<6x4xf32> to tensor<1x1xf32>
+    %before = tensor.extract_slice %a[%i, %j] [1, 1] [1, 1] : tensor<6x4xf32> to tensor<1x1xf32>
+    %sum = arith.addf %part, %before : tensor<1x1xf32>
+    %negated = arith.negf %part : tensor<1x1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %sum into %a[%i, %j] [1, 1] [1, 1] : tensor<1x1xf32> into tensor<6x4xf32>
+      tensor.parallel_insert_slice %negated into %b[%i, %j] [1, 1] [1, 1] : tensor<1x1xf32> into tensor<6x4xf32>
+    }
+  }
+  func.return %two#0, %two#1 : tensor<6x4xf32>, tensor<6x4xf32>
+}
+"""
+
+
+def test_iterations_in_any_order_write_slices_as_mlir_runner_has_them(tmp_path: Path):
+    x, out = np.random.default_rng(0).random((2, 6, 4), np.float32)
+    module = parse_program(FORALL, "program.mlir")
+    ours = run(module, [x, out])
+    odd = np.array([[False], [True]] * 3)
+    expected: Any = [np.where(odd, x + out, out), np.where(odd, -x, out)]
+    assert np.array_equal(ours, expected)
+    for got, wanted in zip(execute(module, [x, out], tmp_path), ours, strict=True):
+        assert np.array_equal(got, wanted)
+
+
+@pytest.mark.parametrize(("word", "wanted"), [("unsigned", 5), ("", 0)])
+def test_a_loop_counts_to_a_bound_beyond_the_signed_integers(word: str, wanted: int):
+    text = f"""
+    func.func @main(%x: tensor<i32>) -> tensor<i32> {{
+      %low = arith.constant 126 : i8
+      %high = arith.constant -125 : i8
+      %one = arith.constant 1 : i8
+      %r = scf.for {word} %i = %low to %high step %one iter_args(%a = %x) -> (tensor<i32>) : i8 {{
+        %k = arith.constant dense<1> : tensor<i32>
+        %b = arith.addi %a, %k : tensor<i32>
+        scf.yield %b : tensor<i32>
+      }}
+      func.return %r : tensor<i32>
+    }}"""
+    assert run(parse_program(text, "program.mlir"), [np.array(0, np.int32)])[0] == wanted
+
+
+def test_negative_a_step_of_nothing_is_an_error():
+    text = FORALL.replace("step (2, %one)", "step (2, 0)")
+    with pytest.raises(LayoutError, match=r"loops count up, the steps are \[2, 0\]"):
+        run(parse_program(text, "program.mlir"), [np.zeros((6, 4), np.float32)] * 2)

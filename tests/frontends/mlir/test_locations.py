@@ -25,6 +25,7 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
+from layout_ir.api.program_text import parse_program, to_text
 from layout_ir.diagnostics import Location, location_of
 from layout_ir.elements.numpy_types import Array
 from layout_ir.frontends.mlir.locations import LocatedParser
@@ -342,3 +343,31 @@ def test_negative_bytes_that_do_not_fit_are_refused_where_they_stand(text: str, 
     with pytest.raises(ParseError, match=message) as raised:
         parse(f'"test.op"() {{a = {text}}} : () -> ()')
     assert raised.value.span.text == text[6 : text.index(">")]
+
+
+RESOURCE = """
+func.func @f() -> tensor<2xf32> {{
+  %0 = arith.constant dense_resource<blob> : tensor<2xf32>
+  func.return %0 : tensor<2xf32>
+}}
+{{-#
+  dialect_resources: {{
+    builtin: {{
+      blob: "0x04000000{bytes}"
+    }}
+  }},
+  external_resources: {{
+    mlir_reproducer: {{
+      verify_each: true,
+      pipeline: "builtin.module()",
+      "a name": 3
+    }}
+  }}
+#-}}
+"""
+
+
+def test_each_program_keeps_its_resources_and_those_of_other_tools_are_skipped():
+    for data in ("0000803F00000040", "0000404000008040"):
+        text = to_text(parse_program(RESOURCE.format(bytes=data), "program.mlir"))
+        assert f"0x04000000{data}" in text and "mlir_reproducer" not in text

@@ -184,6 +184,18 @@ def _bits(rows: int, *more: Any, bits: int = 4, columns: int = 6, blocks: int = 
     return RuntimeNode("MatMulNBits", given, range(1, len(given)), 1, settings)
 
 
+def _experts(*rows: int, biases: bool = True, **attributes: Any) -> RuntimeNode:
+    """Four experts of 16 elements on rows of 8."""
+    given = [
+        floats(*rows, 8),
+        floats(int(np.prod(rows)), 4),
+        floats(4, 16, 8),
+        floats(4, 16) if biases else None,
+    ]
+    given += [floats(4, 8, 16), floats(4, 8) if biases else None]
+    return RuntimeNode("MoE", given, (2, 3, 4, 5) if biases else (2, 4), 1, attributes)
+
+
 _EVERY = [[*range(STEPS)]] * BATCH
 _MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], np.int32)
 _PAST = floats(2, BATCH, HEADS, 3, SIZE)
@@ -377,5 +389,30 @@ NODES = {
         )
     },
     "unique": RuntimeNode("Unique", [np.array([3, 1, 3, 2, 1, 3], np.float32)], (), 3),
+    "squares of distances": RuntimeNode("CDist", [floats(5, 3), floats(4, 3)]),
+    "distances": RuntimeNode("CDist", [floats(5, 3), floats(4, 3)], attributes={"metric": "euclidean"}),
+    "product of 16 bits": RuntimeNode(
+        "MatMulInteger16", [_random.integers(-999, 999, shape).astype(np.int16) for shape in ((2, 3, 4), (4, 5))]
+    ),
+    "windows of a dim": RuntimeNode(
+        "UnfoldTensor", [floats(2, 9, 3)], attributes={"dim": 1, "size": 4, "step": 2}
+    ),
+    "windows of the last dim": RuntimeNode("UnfoldTensor", [floats(2, 9)], attributes={"size": 3}),
+    **{
+        f"boxes of images, {rows}x{columns}": RuntimeNode(
+            "CropAndResize",
+            [
+                floats(2, 3, 6, 5), np.array([[0.1, 0.2, 0.9, 0.7], [0, 0, 1, 1], [-0.3, 0.1, 0.6, 1.2]], np.float32),
+                np.array([1, 0, 1], np.int32), np.array([rows, columns], np.int32),
+            ],
+            (3,), attributes={"extrapolation_value": 2.5},
+        )
+        for rows, columns in ((4, 7), (1, 3))
+    },
+    "experts": _experts(2, 3, k=2, normalize_routing_weights=1),
+    "experts, the best one": _experts(5, biases=False, activation_type="silu"),
+    "experts, shares of all": _experts(5, k=3, activation_type="gelu"),
+    "product with 2 bits": _bits(40, bits=2),
+    "product with 2 bits, zero points": _bits(48, _random.integers(0, 256, (6, 1)).astype(np.uint8), bits=2),
 }  # fmt: skip
 """By what is special of them."""

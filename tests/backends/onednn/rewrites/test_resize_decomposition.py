@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
+from layout_ir.elements.numpy_types import Array
 from tests.backends.onednn.node_models import compare_node
 from tests.backends.onednn.quantized_models import compare, model, node
 from tests.backends.onednn.rewrites.test_node_decomposition import opaque_nodes
@@ -128,3 +129,46 @@ def test_negative_a_long_row_is_not_multiplied_by_a_matrix(mode: str, fallbacks:
         coordinate_transformation_mode="align_corners",
     )
     assert li.compile(made).fallbacks == {fallbacks: 1}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners"])
+def test_a_picture_of_integers_is_resampled_as_floats_that_are_exact(dtype: type, coordinates: str):
+    sizes = [1, 3, 9, 17] if coordinates == "align_corners" else [1, 3, 10, 36]
+    made, inputs = _of_integers(dtype, sizes, coordinates)
+    executable = li.compile(made)
+    assert not executable.fallbacks
+    found = executable(inputs)[0]
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, _cut_off(inputs["x"], sizes, coordinates))
+
+
+@pytest.mark.parametrize(("dtype", "sizes"), [(np.uint8, [1, 3, 7, 9]), (np.int32, [1, 3, 10, 18])])
+def test_negative_integers_that_floats_would_round_are_left_to_the_reference(dtype: type, sizes: list[int]):
+    made, _ = _of_integers(dtype, sizes, "half_pixel")
+    assert li.compile(made).fallbacks == {"nn.resize": 1}
+
+
+def _of_integers(dtype: type, sizes: list[int], coordinates: str) -> tuple[Any, dict[str, Any]]:
+    low = 0 if dtype is np.uint8 else -128
+    inputs = {"x": np.random.default_rng(0).integers(low, low + 256, (1, 3, 5, 9)).astype(dtype)}
+    attributes: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": coordinates}
+    resize = node("Resize", ("x", "", "", "sizes"), "y", **attributes)
+    return model([resize], inputs, {"sizes": np.array(sizes)}, "y"), inputs
+
+
+def _cut_off(x: Any, sizes: list[int], coordinates: str) -> Array:
+    """The linear interpolation of the last two dims in double precision, cut off."""
+    for dim in (2, 3):
+        places = np.arange(sizes[dim], dtype=np.float64)
+        extent = int(x.shape[dim])
+        if coordinates == "align_corners":
+            places *= (extent - 1) / (sizes[dim] - 1)
+        elif coordinates == "asymmetric":
+            places *= extent / sizes[dim]
+        else:
+            places = (places + 0.5) * extent / sizes[dim] - 0.5
+        rows: Any = np.moveaxis(x, dim, -1)
+        made: Any = [np.interp(places, range(extent), row) for row in rows.reshape(-1, extent)]
+        x = np.moveaxis(np.reshape(made, (*rows.shape[:-1], sizes[dim])), -1, dim)
+    return np.trunc(x)
