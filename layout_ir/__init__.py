@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from layout_ir.api.compiling import compile as compile
     from layout_ir.api.executable import Executable, load_executable
     from layout_ir.api.execute import run
-    from layout_ir.api.exporting import to_onnx
     from layout_ir.api.measured_selection import optimize
     from layout_ir.api.memory import NONE, Memory
     from layout_ir.api.mlir_export import to_mlir
+    from layout_ir.api.onnx_export import to_onnx
     from layout_ir.api.optimizing import optimize_onnx
     from layout_ir.api.prepacking import WeightPacking, compile_prepack, prepack
     from layout_ir.api.program_layouts import formats, layout_of
@@ -90,7 +90,7 @@ _WHERE = {
     "run": "api.execute",
     "split": "algebra.concat",
     "to_mlir": "api.mlir_export",
-    "to_onnx": "api.exporting",
+    "to_onnx": "api.onnx_export",
     "to_text": "api.program_text",
     "transpose_copy": "api.array_copies",
 }

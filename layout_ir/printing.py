@@ -60,13 +60,12 @@ def print_module(
     generic: bool = False,
     for_irdl: bool = False,
     elide_above: int | None = None,
-    dialects: Iterable[Dialect] = (Builtin,),
 ) -> str:
     """The text of `module`, aliases first, ending in a newline.
 
     `generic` prints every op in the generic form; so does `for_irdl`, and attributes as the definitions in
     `layout_ir.exits.irdl` have them. Constants of more than `elide_above` elements are elided, but for
-    splats; the text then still parses, but can no longer be run. `dialects` hold the resources of the module.
+    splats; the text then still parses, but can no longer be run.
     """
     printer = ProgramPrinter(
         print_generic_format=generic or for_irdl,
@@ -74,12 +73,12 @@ def print_module(
         is_for_irdl=for_irdl,
         elide_above=elide_above,
     )
-    return printer.program(module, dialects)
+    return printer.program(module)
 
 
 def fingerprint(module: ModuleOp) -> bytes:
     """A hash that tells the text of `module` from all others, without writing out what its constants hold."""
-    return hashlib.sha256(_FingerprintPrinter().program(module, (Builtin,)).encode()).digest()
+    return hashlib.sha256(_FingerprintPrinter().program(module).encode()).digest()
 
 
 class ProgramPrinter(Printer):
@@ -114,7 +113,7 @@ class ProgramPrinter(Printer):
         """Whether the printer is inside the angle brackets of an attribute that is not builtin."""
 
     def program(self, module: ModuleOp, dialects: Iterable[Dialect] = (Builtin,)) -> str:
-        """The text of `module`, ending in a newline."""
+        """The text of `module`, ending in a newline; `dialects` hold its resources."""
         # The body is printed first: it determines the aliases.
         self.stream = body = StringIO()
         self.print_op(module)

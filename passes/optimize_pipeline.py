@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.argument_checks import check_program
+from layout_ir.errors import LayoutError
 from layout_ir.passes.fold_reorders import CODE_MOTION, fold_reorders, rules_under
 from layout_ir.passes.layout_pass import errors_of_pass
 from layout_ir.passes.legalize_pads import legalize_pads
@@ -43,6 +44,10 @@ def optimize(
     Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout.
     """
     check_program(module)
+    if costs is not None and not isinstance(costs, CostModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError(
+            f"costs are a CostModel, not {costs!r}: layout_ir.passes.selection.costs.cost_table.load_costs reads a file"
+        )
     with errors_of_pass(LayoutOptimizePass.name, module), certificate_file(report):
         target = find_target(target)
         solution = propagate(

@@ -1,4 +1,4 @@
-"""A function of one block as steps over buffers (`plan_steps`): what computes its ops, and where values lie."""
+"""A function of one block as steps over buffers (`plan_steps`): what computes its ops; `value_memory` says where."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
 from xdsl.dialects.builtin import UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -14,17 +13,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.parts import part_offset
 from layout_ir.backends.llvm import Reorder, compile_reorder
-from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.byte_copy import byte_copy
 from layout_ir.backends.onednn.library import Library
-from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.loop_fusion import join_loops
-from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_loops import OpLoop, loop_of
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Operand, Values, lie_alike
 from layout_ir.backends.onednn.placement import Part, part_of_slice, parts_of_concats, sharing
 from layout_ir.backends.onednn.plan_steps import (
-    Buffer,
     ByteCopy,
     ControlFlow,
     ControlStep,
@@ -38,14 +33,12 @@ from layout_ir.backends.onednn.plan_steps import (
     PrimitiveStep,
     ReferenceStep,
     StepText,
-    aligned,
-    buffers_of,
 )
 from layout_ir.backends.onednn.post_op_fusion import VIEWS, Group, Liveness, group_ops
-from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor, ReorderPrimitive
+from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor
+from layout_ir.backends.onednn.value_memory import ValueMemory, with_layout
 from layout_ir.backends.reference.registered_ops import semantics_of
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
-from layout_ir.backends.reference.tensor import is_row_major
 from layout_ir.diagnostics import LocatedError, name_of_op, remark
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
@@ -58,12 +51,9 @@ from layout_ir.dialects.layout import (
     is_tensor,
 )
 from layout_ir.dialects.nn.model_names import names_at
-from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.elements.numpy_types import storage
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, printable
-
-_LOOKED_AT = 64
-"""Bytes of a constant by which others are found that may be equal."""
 
 
 def plan_execution(
@@ -133,23 +123,15 @@ class _Planner:
         self.flow_of = flow_of
         self.values = Values(library)
         self.out = ExecutionPlan(library)
-        self._places: dict[SSAValue, Place] = {}
         self._last: dict[SSAValue, int] = {}
-        self._parts: dict[SSAValue, Part] = {}
-        """Values that are written into a part of another's buffer."""
-        self._wholes: set[Buffer] = set()
-        """Buffers that hold parts, over which nothing is written."""
-        self._constants: dict[tuple[int, bytes], list[Buffer]] = {}
-        """By their size and some of their bytes."""
+        """By value that others are not views of, the number of the last group that reads it."""
 
     def plan(self, function: FuncOp, ops: list[Operation], fuse: bool) -> ExecutionPlan:
+        self._memory = ValueMemory(self.out, parts_of_concats(ops, self.values))
         for number, argument in enumerate(function.body.blocks[0].args):
-            place = self._new(argument, Owner.INPUT, number)
-            self._places[argument] = place
-            self.out.inputs.append(place)
-        self._parts = parts_of_concats(ops, self.values)
+            self.out.inputs.append(self._memory.new(argument, Owner.INPUT, number))
         self._liveness = Liveness(ops)
-        kept = {self._liveness.root(value) for value in sharing(ops, self._parts)}
+        kept = {self._liveness.root(value) for value in sharing(ops, self._memory.parts)}
         groups = group_ops(
             ops,
             self.values,
@@ -168,57 +150,19 @@ class _Planner:
             self._group(groups.pop(0))  # which has constants
             for constant in dying.get(number, ()):
                 constant.leave_out()
-        self._results(next(op for op in reversed(ops) if isinstance(op, ReturnOp)))
-        self._lay_out()
+        self._memory.finish(next(op for op in reversed(ops) if isinstance(op, ReturnOp)))
         return self.out
 
-    # Places -----------------------------------------------------------------------------------------------------
-
-    def _buffer(
-        self, size: int, owner: Owner = Owner.ARENA, number: int = 0, array: Array | None = None
-    ) -> Buffer:
-        buffer = Buffer(size, owner, number, array, index=len(self.out.buffers))
-        self.out.buffers.append(buffer)
-        return buffer
-
-    def _new(self, value: SSAValue, owner: Owner = Owner.ARENA, number: int = 0) -> Place:
-        """Memory for a value: a buffer of its own, or its part of another value's."""
-        layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
-        part = self._parts.get(value)
-        if part is not None and owner is Owner.ARENA:
-            return self._part(part, value)
-        if layout.first_address < 0:
-            raise LayoutError(f"{layout} uses addresses below its buffer")
-        size = max(layout.extent, 1) * storage(dtype).itemsize
-        return Place(self._buffer(size, owner, number), layout, dtype)
-
-    def _part(self, part: Part, value: SSAValue) -> Place:
-        """The place of a part; memory for the whole is made with its first part."""
-        if part.whole not in self._places:
-            self._places[part.whole] = self._new(part.whole)
-        whole = self._places[part.whole]
-        self._wholes.add(whole.buffer)
-        layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
-        start = whole.start + part.offset * storage(dtype).itemsize
-        return Place(whole.buffer, layout, dtype, start=start)
-
-    def _place(self, value: SSAValue) -> Place:
-        """Where a value lies; a constant is stored when it is first asked for."""
-        if value not in self._places:
-            op = value.owner
-            if isinstance(op, ReorderOp):
-                assert isinstance(op.input.owner, nn.ConstantOp)
-                tensor = SEMANTICS[ReorderOp](op, SEMANTICS[nn.ConstantOp](op.input.owner))
-            else:
-                assert isinstance(op, nn.ConstantOp)
-                tensor = SEMANTICS[nn.ConstantOp](op)
-            self._places[value] = Place(self._constant(_stored(tensor.buffer)), tensor.layout, tensor.dtype)
-        return self._places[value]
+    # Over operands ----------------------------------------------------------------------------------------------
 
     def _alike_over(self, group: Group) -> SSAValue | None:
         """An operand over whose memory an elementwise group may write its result."""
         op = group.ops[0]
-        if not isinstance(op, nn.ElementwiseOp) or group.primitive is None or group.result in self._parts:
+        if (
+            not isinstance(op, nn.ElementwiseOp)
+            or group.primitive is None
+            or group.result in self._memory.parts
+        ):
             return None
         result = self.values.layout(group.result)
         used = [operand.value for operand in group.operands.values() if operand.value is not None]
@@ -230,10 +174,8 @@ class _Planner:
 
     def _may_write_over(self, value: SSAValue, layout: Layout) -> bool:
         root = self._liveness.root(value)
-        buffer = self._place(value).buffer
         return (
-            buffer.owner is Owner.ARENA
-            and buffer not in self._wholes
+            self._memory.is_own(self._memory.place(value))
             and root is value
             and self._last.get(root, -1) <= self._number
             and lie_alike(self.values.layout(value), layout)
@@ -249,15 +191,16 @@ class _Planner:
             return  # stored when it is first asked for
         if not any(self.values.layout(value).nelems for value in op.results) and not _is_update(op):
             # Of no elements there is nothing to compute: boxes that a detector has not found.
-            self._places.update((value, self._new(value)) for value in op.results)
+            for value in op.results:
+                self._memory.new(value)
             return
         alone = group.loop is None and len(group.ops) == 1
         if alone and isinstance(op, nn.ConcatOp) and self._joined(op):
             return
         part = part_of_slice(op, self.values) if alone else None
         if part is not None:
-            self._place(part.whole)
-            self._places[op.results[0]] = self._part(part, op.results[0])
+            self._memory.place(part.whole)
+            self._memory.new_part(op.results[0], part)
         elif alone and isinstance(op, nn.ConcatOp) and self._moves(op):
             return  # reorders take half the time of the library's concats, or less
         elif group.primitive is not None:
@@ -269,9 +212,8 @@ class _Planner:
         elif (loop := group.loop or loop_of(group.ops, self.threads)) is not None:
             self._loop(group, loop)
         else:
-            operands = tuple(self._place(value) for value in op.operands)
-            results = tuple(self._new(value) for value in op.results)
-            self._places.update(zip(op.results, results, strict=True))
+            operands = tuple(self._memory.place(value) for value in op.operands)
+            results = tuple(self._memory.new(value) for value in op.results)
             flow = self._flow(op)
             text = self._text([op], "reference" if flow is None else "subgraphs", (*operands, *results))
             self.out.steps.append(
@@ -292,20 +234,20 @@ class _Planner:
 
     def _joined(self, op: nn.ConcatOp) -> bool:
         """Moves what does not yet lie in the result of a concat, where something does; whether it does."""
-        whole = self._places.get(op.result)
+        whole = self._memory.known(op.result)
         if whole is None:
             return False
         layout, pairs, at = self.values.layout(op.result), list[tuple[Place, Place]](), 0
         for value in op.operands:
-            place = self._place(value)
+            place = self._memory.place(value)
             starts = tuple(at if d == op.axis else 0 for d in range(layout.rank))
             at += place.layout.shape[op.axis]
             offset = part_offset(layout, place.layout, starts)
-            if offset is not None and self._parts.get(value) == Part(op.result, offset):
+            if offset is not None and self._memory.parts.get(value) == Part(op.result, offset):
                 there = whole.start + offset * storage(place.dtype).itemsize
                 if (place.buffer, place.start) == (whole.buffer, there):
                     continue
-            pairs.append((place, replace_layout(whole, layout.slice(starts, place.layout.shape))))
+            pairs.append((place, with_layout(whole, layout.slice(starts, place.layout.shape))))
         if pairs:
             self._move(op, pairs)
         return True
@@ -313,13 +255,13 @@ class _Planner:
     def _loop(self, group: Group, loop: OpLoop) -> None:
         target = self._over_operand(group, loop)
         if target is None:
-            target = self._new(group.result)
+            target = self._memory.new(group.result)
             if loop.updated is not None:
-                self._move(group.ops[-1], [(self._place(loop.updated), target)])
-        self._places[group.result] = target
+                self._move(group.ops[-1], [(self._memory.place(loop.updated), target)])
+        self._memory.put(group.result, target)
         for value in loop.more_results:
-            self._places[value] = self._new(value)
-        operands = tuple(self._place(value) for value in loop.operands)
+            self._memory.new(value)
+        operands = tuple(self._memory.place(value) for value in loop.operands)
         self.out.bytes_not_moved += group.bytes_not_moved
         text = self._text(group.ops, "loop", (*operands, target))
         node = _node_title(group.ops[-1]) if loop.kernel.has_indices else ""
@@ -329,33 +271,34 @@ class _Planner:
         """The result of a loop in the memory of an operand that lies like it and that nobody needs later."""
         layout, dtype = self.values.layout(group.result), dtype_of(group.result.type)
         roots = [self._liveness.root(value) for value in set(loop.operands)]
+        if group.result in self._memory.parts:
+            return None
         if loop.updated is not None:
-            return None if group.result in self._parts else self._updated_place(loop.updated, layout, roots)
-        for value in loop.operands if loop.is_in_place_safe and group.result not in self._parts else ():
+            return self._updated_place(loop.updated, layout, roots)
+        for value in loop.operands if loop.is_in_place_safe else ():
             alone = roots.count(self._liveness.root(value)) == 1 and dtype_of(value.type) == dtype
             if alone and self._may_write_over(value, layout):
-                return replace(self._place(value), layout=layout)
+                return replace(self._memory.place(value), layout=layout)
         return None
 
     def _updated_place(self, value: SSAValue, layout: Layout, read: Sequence[SSAValue]) -> Place | None:
         """The memory of what a loop updates, or of what that is a view of, where nobody needs it later."""
-        place, root = self._place(value), self._liveness.root(value)
-        is_own = place.buffer.owner is Owner.ARENA and place.buffer not in self._wholes and root not in read
+        place, root = self._memory.place(value), self._liveness.root(value)
+        is_own = self._memory.is_own(place) and root not in read
         is_last = self._last.get(root, -1) <= self._number
         return place if is_own and is_last and place.layout.same_map(layout) else None
 
     def _view(self, op: Operation) -> None:
-        source = self._place(op.operands[0])
+        source = self._memory.place(op.operands[0])
         result = layout_at_run_time(op.results[0].type)
         if isinstance(op, ViewOp) and op.is_bare:
             seen = op.view(source.layout)
             if not seen.same_map(result):
-                target = self._new(op.results[0])
-                self._places[op.results[0]] = target
-                self._move(op, [(replace_layout(source, seen), target)])
+                target = self._memory.new(op.results[0])
+                self._move(op, [(with_layout(source, seen), target)])
                 return
             result = seen
-        self._places[op.results[0]] = replace_layout(source, result)
+        self._memory.put(op.results[0], with_layout(source, result))
 
     def _moves(self, op: Operation) -> bool:
         """Plans an op that only moves elements as compiled reorders, where there are such; whether it has."""
@@ -365,16 +308,13 @@ class _Planner:
             return False
         if moves is None:
             return False
-        target = self._new(op.results[0])
-        self._places[op.results[0]] = target
+        target = self._memory.new(op.results[0])
         conversion = op.conversion if isinstance(op, ReorderOp) else None
-        pairs = [(source, replace_layout(target, layout)) for source, layout in moves]
+        pairs = [(source, with_layout(target, layout)) for source, layout in moves]
         try:
             self._move(op, pairs, conversion)
         except LayoutError:
-            del self._places[op.results[0]]
-            if target.buffer not in self._wholes:
-                self.out.buffers.remove(target.buffer)
+            self._memory.take_back(op.results[0])
             return False
         return True
 
@@ -382,28 +322,28 @@ class _Planner:
         """What is moved where: places, and layouts in the result; None for an op that is no move."""
         result = self.values.layout(op.results[0])
         if isinstance(op, ReorderOp | FillPadsOp):
-            return [(self._place(op.input), result)]
+            return [(self._memory.place(op.input), result)]
         values = [v for v in op.operands if self.values.layout(v).nelems]
         if result.is_padded or not result.nelems or not values:
             return None
         if isinstance(op, nn.SliceOp) and all(step > 0 for step in op.steps):
-            source = self._place(op.operands[0])
-            return [(replace_layout(source, source.layout.slice(op.starts, op.sizes, op.steps)), result)]
+            source = self._memory.place(op.operands[0])
+            return [(with_layout(source, source.layout.slice(op.starts, op.sizes, op.steps)), result)]
         if isinstance(op, nn.ConcatOp):
             pairs: list[tuple[Place, Layout]] = []
             at = 0
             for value in values:
-                source = self._place(value)
+                source = self._memory.place(value)
                 starts = tuple(at if d == op.axis else 0 for d in range(result.rank))
                 pairs.append((source, result.slice(starts, source.layout.shape)))
                 at += source.layout.shape[op.axis]
             return pairs
         if isinstance(op, nn.ExpandOp):
-            source = self._place(op.operands[0])
+            source = self._memory.place(op.operands[0])
             wide = source.layout
             if wide.rank < result.rank:
                 wide = wide.reshape((1,) * (result.rank - wide.rank) + wide.shape)
-            return [(replace_layout(source, wide.broadcast(result.shape)), result)]
+            return [(with_layout(source, wide.broadcast(result.shape)), result)]
         return None
 
     def _move(
@@ -429,26 +369,26 @@ class _Planner:
         assert group.primitive is not None and group.descriptor is not None
         over = group.over or self._alike_over(group)
         if over is None:
-            target = self._new(group.result)
+            target = self._memory.new(group.result)
         else:
             result = group.result
             layout = self.values.layout(result)
-            target = replace(self._place(over), layout=layout, dtype=dtype_of(result.type))
+            target = replace(self._memory.place(over), layout=layout, dtype=dtype_of(result.type))
         arguments = [
             self._argument(group.ops[0], number, operand, group.descriptor)
             for number, operand in group.operands.items()
         ]
         arguments.append(MemoryArgument(Argument.DST, group.primitive.result, target.buffer, target.offset))
         for number, value, descriptor in group.primitive.more_results:
-            place = self._places[value] = self._new(value)
+            place = self._memory.new(value)
             arguments.append(MemoryArgument(number, descriptor, place.buffer, place.offset))
         size = group.descriptor.scratchpad_size
         if size:
-            scratchpad = self._buffer(size)
+            scratchpad = self._memory.buffer(size)
             scratchpad.first = scratchpad.last = len(self.out.steps)
             arguments.append(MemoryArgument(Argument.SCRATCHPAD, group.descriptor.scratchpad(), scratchpad))
         _check_reach(arguments)
-        self._places[group.result] = target
+        self._memory.put(group.result, target)
         self.out.bytes_not_moved += group.bytes_not_moved
         descriptor = group.descriptor
         text = self._text_of_primitive(group, descriptor.implementation, arguments)
@@ -460,47 +400,17 @@ class _Planner:
     ) -> MemoryArgument:
         if operand.value is not None:
             assert operand.descriptor is not None
-            place = self._place(operand.value)
+            place = self._memory.place(operand.value)
             if operand.moved is not None:
                 size = max(operand.moved.extent, 1) * storage(place.dtype).itemsize
-                moved = Place(self._buffer(size), operand.moved, place.dtype)
+                moved = Place(self._memory.buffer(size), operand.moved, place.dtype)
                 self._move(op, [(place, moved)])
                 place = moved
             return MemoryArgument(number, operand.descriptor, place.buffer, place.offset)
         assert operand.constant is not None
         wanted = operand.descriptor or descriptor.descriptor(number)
-        buffer = self._pack(operand.constant, wanted)
+        buffer = self._memory.packed(operand.constant, wanted)
         return MemoryArgument(number, wanted, buffer)
-
-    def _pack(self, constant: Array, wanted: MemoryDescriptor) -> Buffer:
-        """A buffer with a constant as `wanted` has it."""
-        dtype = descriptors.dtype_of_array(constant)
-        plain = descriptors.row_major(self.library, constant.shape, dtype)
-        if self.library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
-            return self._constant(_stored(constant))
-        source = constant
-        # A matrix that is packed as its transpose is not copied for that first.
-        if constant.T.flags.c_contiguous:
-            strides = [stride // constant.itemsize for stride in constant.strides]
-            plain = descriptors.strided(self.library, constant.shape, strides, dtype)
-        else:
-            source = np.ascontiguousarray(constant)
-        packed = aligned(wanted.nbytes)
-        packed[...] = 0
-        ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)
-        return self._constant(packed)
-
-    def _constant(self, stored: Array) -> Buffer:
-        """The buffer of a constant: that of an equal one where there is one, as layers that are unrolled in time have
-        the weights of one in each step."""
-        some = stored[:: max(stored.nbytes // _LOOKED_AT, 1)].tobytes()
-        alike = self._constants.setdefault((stored.nbytes, some), [])
-        for known in alike:
-            assert known.array is not None
-            if np.array_equal(known.array, stored):
-                return known
-        alike.append(self._buffer(stored.nbytes, Owner.CONSTANT, array=stored))
-        return alike[-1]
 
     # What steps are, for people ---------------------------------------------------------------------------------
 
@@ -547,34 +457,6 @@ class _Planner:
         block.add_op(copy)
         return copy
 
-    # The end ----------------------------------------------------------------------------------------------------
-
-    def _results(self, op: ReturnOp) -> None:
-        """A result that is row-major and a buffer of the arena of its own is written where the caller gets it."""
-        for number, value in enumerate(op.operands):
-            place = self._place(value)
-            layout, buffer = place.layout, place.buffer
-            own = buffer.owner is Owner.ARENA and is_row_major(layout) and not layout.is_padded
-            if own and layout.nelems * storage(place.dtype).itemsize == buffer.size:
-                buffer.owner, buffer.number = Owner.RESULT, number
-            self.out.results.append(place)
-
-    def _lay_out(self) -> None:
-        """Gives each buffer of the arena its lifetime and its offset."""
-        out = self.out
-        born: set[Buffer] = set()
-        for number, step in enumerate(out.steps):
-            for buffer in buffers_of(step):
-                if buffer not in born:
-                    born.add(buffer)
-                    buffer.first = number
-                buffer.last = max(buffer.last, number)
-        for place in out.results:
-            place.buffer.last = len(out.steps)
-        own = [buffer for buffer in out.buffers if buffer.owner is Owner.ARENA]
-        out.arena = plan_arena([Lifetime(b.size, b.first, b.last) for b in own])
-        out.offsets = dict(zip(own, out.arena.offsets, strict=True))
-
 
 def _check_reach(arguments: Iterable[MemoryArgument]) -> None:
     """Raises LayoutError where a primitive was told that a tensor is larger than its memory: the library looks at no
@@ -585,11 +467,6 @@ def _check_reach(arguments: Iterable[MemoryArgument]) -> None:
             raise LayoutError(
                 f"argument {each.number} of a primitive has {needed} bytes in a buffer of {there}"
             )
-
-
-def replace_layout(place: Place, layout: Layout) -> Place:
-    """The same buffer under another layout."""
-    return replace(place, layout=layout)
 
 
 def _from_first(place: Place) -> Place:
@@ -603,13 +480,6 @@ def _node_title(op: Operation) -> str:
     """The name of the node of a model that an op stands for; empty where it is known of none."""
     names = names_at(op)
     return printable(names[0]) if names else ""
-
-
-def _stored(array: Array) -> Array:
-    """The bytes of an array, row-major, on a cache line."""
-    copy = aligned(max(array.nbytes, 1))
-    copy[: array.nbytes].view(array.dtype).reshape(array.shape)[...] = array
-    return copy
 
 
 def _title(op: Operation) -> str:

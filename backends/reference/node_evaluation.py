@@ -50,11 +50,11 @@ class NodeEvaluation:
             from onnx.reference import ReferenceEvaluator
 
             from layout_ir.backends.reference.node_operators import NodeKernels, own_operators
-            from layout_ir.frontends.onnx.subgraphs import captured_names
+            from layout_ir.frontends.onnx.subgraphs import used_names
 
         self.operators = [node.op_type for node in nodes]
         made = [name for node in nodes for name in node.output if name]
-        used = (name for node in nodes for name in (*node.input, *captured_names(node)) if name)
+        used = (name for node in nodes for name in used_names(node))
         self.inputs = [name for name in dict.fromkeys(used) if name not in made]
         """The values that the nodes take, those among them that their subgraphs use."""
         self.outputs = made if outputs is None else list(outputs)

@@ -22,6 +22,7 @@ from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
 from layout_ir.dialects.nn.depthwise_products import DEPTHWISE_INTEGER_CONV, DepthwiseIntegerConv
 from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV, PackedIntegerConv
+from layout_ir.dialects.nn.opaque import domain_and_operator
 from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
 from layout_ir.dialects.nn.windows import resolved_pads, window_shape
 from layout_ir.elements.numpy_types import Array
@@ -506,5 +507,5 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
 
 def _titled(title: str, operator: type) -> type:
     """The class of a node, `domain::operator`, which computes what `operator` does."""
-    domain, _, name = title.partition("::")
+    domain, name = domain_and_operator(title)
     return type(name, (operator,), {"op_domain": domain})

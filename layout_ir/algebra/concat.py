@@ -15,7 +15,7 @@ from math import prod
 
 from layout_ir.algebra.canonical import canonical_digits, dim_key, dim_steps, position_value
 from layout_ir.algebra.factors import BoundFactor
-from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.layout import Layout, check_layouts
 from layout_ir.algebra.layout_builder import chains_of, counted, ordered, with_steps
 from layout_ir.algebra.steps import Steps, UnitStride, fit
 from layout_ir.errors import LayoutError, public, shape_text
@@ -35,6 +35,7 @@ def split(layout: Layout, sizes: Sequence[int], dim: int) -> list[Layout]:
     >>> split(Format.from_tag("ab").bind((2, 8)), (3, 5), 1)
     [Format.parse("(a, b) : [a*8, b]").bind((2, 3)), Format.parse("(a, b) : [a*8, b], offset = 3").bind((2, 5))]
     """
+    check_layouts(layout)
     if not 0 <= dim < layout.rank:
         raise LayoutError(f"dim {dim} does not exist in shape {shape_text(layout.shape)}")
     if sum(sizes) != layout.shape[dim] or any(size < 0 for size in sizes):
@@ -64,6 +65,7 @@ def concat(layouts: Sequence[Layout], dim: int) -> Layout:
     """
     if not layouts:
         raise LayoutError("concat needs at least one layout")
+    check_layouts(*layouts)
     first = layouts[0]
     if not 0 <= dim < first.rank:
         raise LayoutError(f"dim {dim} does not exist in shape {shape_text(first.shape)}")
@@ -168,6 +170,7 @@ def compose(outer: Layout, inner: Layout) -> Layout:
     >>> compose(Format.parse("(a) : [a*3]").bind((24,)), Format.from_tag("ba").bind((4, 6)))
     Format.parse("(a, b) : [b, a*3]").bind((4, 6))
     """
+    check_layouts(outer, inner)
     if outer.axes or inner.axes or inner.swizzle is not None:
         raise LayoutError(
             f"cannot compose {outer.format} with {inner.format}: places and inner swizzles have no strides"

@@ -139,7 +139,8 @@ class Format:
         try:
             extents = tuple(map(index, shape))
         except TypeError:
-            given = tuple(shape) if isinstance(shape, Iterable) else shape  # pyright: ignore[reportUnnecessaryIsInstance]
+            is_row = isinstance(shape, Iterable) and not isinstance(shape, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+            given = tuple(shape) if is_row else shape
             raise LayoutError(f"shape {given!r} is no row of integers, as binding {self} needs") from None
         return _bind(self, self.names, extents)
 
@@ -148,7 +149,13 @@ class Format:
         return _padded(self, self.names, pad if isinstance(pad, str) else _number_policy(pad))
 
     def with_names(self, names: Sequence[str]) -> Format:
-        """The same Format, equal to this one, whose dims are called `names`, one name per dim."""
+        """The same Format, equal to this one, whose dims are called `names`, one name per dim. Raises LayoutError for
+        more or fewer."""
+        if len(names) != self.rank:
+            raise LayoutError(
+                f"rank mismatch between names ({', '.join(names)}) and format ({', '.join(self.names)}): "
+                f"{len(names)} != {self.rank}"
+            )
         return replace(self, names=tuple(names))
 
     def __str__(self) -> str:

@@ -407,6 +407,15 @@ class Layout:
         return views.broadcast(self, checked_integers("shape", shape))
 
 
+def check_layouts(*layouts: object) -> None:
+    """Raises LayoutError where one is no Layout: a Format has no shape until it is bound to one."""
+    for layout in layouts:
+        if isinstance(layout, Format):
+            raise LayoutError(f"a Layout is needed, and {layout} is a Format: bind it to a shape")
+        if not isinstance(layout, Layout):
+            raise LayoutError(f"a Layout is needed, not {layout!r}")
+
+
 def format_of(layout: Layout) -> Format:
     """The Format that binds to `layout` at its shape, in canonical spelling.
 

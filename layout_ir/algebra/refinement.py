@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.algebra.canonical import canonical_digits
 from layout_ir.algebra.factors import MEMORY
-from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.layout import Layout, check_layouts
 from layout_ir.algebra.steps import Steps, UnitStride, fit
 from layout_ir.errors import LayoutError, public
 
@@ -171,6 +171,7 @@ def refine(src: Layout, dst: Layout) -> Nest:
     >>> refine(Format.from_tag("ab").bind((2, 17)), Format.from_tag("aB8b").bind((2, 17))).dims[1]
     DimNest(loops=(StridedLoop(unit=1, count=24, src=1, dst=1),), extent=17, total=24, low=0)
     """
+    check_layouts(src, dst)
     if src.shape != dst.shape:
         raise LayoutError(f"a reorder keeps the shape: source has {src.shape}, destination has {dst.shape}")
     for side, layout in (("source", src), ("destination", dst)):

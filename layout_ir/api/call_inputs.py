@@ -37,7 +37,9 @@ def in_order(names: Sequence[str], title: str, inputs: Inputs) -> Sequence[Any]:
         inputs = [inputs[name] for name in names]
     check_inputs(inputs)
     if len(inputs) != len(names):
-        raise LayoutError(f"{title} takes {len(names)} inputs ({_listed(names)}), given are {len(inputs)}")
+        count = "1 input" if len(names) == 1 else f"{len(names)} inputs"
+        hint = "; an array is taken as a list of its rows" if isinstance(inputs, np.ndarray) else ""
+        raise LayoutError(f"{title} takes {count} ({_listed(names)}), given are {len(inputs)}{hint}")
     return inputs
 
 

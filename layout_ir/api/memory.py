@@ -85,6 +85,8 @@ class Memory(ArrayInterop):
     desc: TensorDesc
 
     def __init__(self, desc: TensorDesc, buffer: Any = None, *, chunk_table: Sequence[int] | None = None):
+        if not isinstance(desc, TensorDesc):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(f"a memory is that of a TensorDesc, not of {desc!r}")
         self.desc = desc
         self._storage = Storage(None, chunk_size=0 if desc.is_zero else desc.layout.chunk_size)
         if not desc.is_zero:
@@ -110,6 +112,7 @@ class Memory(ArrayInterop):
 
     @property
     def has_data(self) -> bool:
+        """Whether there is a buffer."""
         return self._storage.data is not None
 
     @property

@@ -60,6 +60,11 @@ class WeightPacking:
     compensation: tuple[Compensation, ...] = ()
     saturate: bool = False
 
+    def __post_init__(self) -> None:
+        for name, side in (("source", self.source), ("destination", self.destination)):
+            if not isinstance(side, TensorDesc):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise LayoutError(f"{name} of a weight is a TensorDesc, not {side!r}")
+
     @property
     def sizes(self) -> tuple[int, int]:
         """Bytes of source and destination, those of the sums included."""
@@ -86,6 +91,8 @@ class Prepack:
         volume = 0
         for number, packing in enumerate(self.packings):
             with _naming(number):
+                if not isinstance(packing, WeightPacking):  # pyright: ignore[reportUnnecessaryIsInstance]
+                    raise LayoutError(f"a WeightPacking is needed, not {packing!r}")
                 volume += sum(
                     desc.layout.nbytes(desc.dtype) for desc in (packing.source, packing.destination)
                 )

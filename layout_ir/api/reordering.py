@@ -423,6 +423,8 @@ def dtype_of_side(side: TensorDesc | Layout, dtype: str | None) -> str | None:
     given = None if dtype is None else canonical_name(dtype)
     if isinstance(side, Layout):
         return given
+    if not isinstance(side, TensorDesc):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError(f"each side is a TensorDesc or a Layout, not {side!r}: a Format alone has no shape")
     if given is not None and given != side.dtype:
         raise LayoutError(f"the descriptor has elements of {side.dtype}, the argument says {given}")
     return side.dtype

@@ -159,13 +159,13 @@ def cut(source: AnySource, one: Shapes, other: Shapes) -> Cut | None:
 
 def _grouped(model: ModelNodes, one: Mapping[str, Value], other: Mapping[str, Value]) -> Cut | None:
     """The nodes in groups by their kinds: each behind those that it needs, and as early as it can be."""
-    from layout_ir.frontends.onnx.subgraphs import captured_names
+    from layout_ir.frontends.onnx.subgraphs import used_names
     from layout_ir.frontends.onnx.values import Constant
 
     constants = dict(model.constants)
     left: list[tuple[onnx.NodeProto, list[str]]] = []
     for node in _without_equal_ones(model):
-        used = [name for name in (*node.input, *captured_names(node)) if name]
+        used = used_names(node)
         made = [name for name in node.output if name]
         given = [value for name in made if isinstance(value := other.get(name), Constant)]
         if all(name in constants for name in used) and len(given) == len(made):
@@ -248,12 +248,9 @@ def _differ(one: Value | None, other: Value) -> bool:
 
 
 def _sections(cut: Cut, context: NodeContext) -> Iterator[_Section]:
-    from layout_ir.frontends.onnx.subgraphs import captured_names
+    from layout_ir.frontends.onnx.subgraphs import captured_names, used_names
 
-    used_in = [
-        dict.fromkeys(name for node in nodes for name in (*node.input, *captured_names(node)) if name)
-        for nodes in cut.groups
-    ]
+    used_in = [dict.fromkeys(name for node in nodes for name in used_names(node)) for nodes in cut.groups]
     needed = set(cut.model.result_names)
     after: list[set[str]] = []
     for used in reversed(used_in):

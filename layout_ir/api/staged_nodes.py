@@ -249,11 +249,11 @@ class StagedNodes:
     ) -> _Stage | None:
         """The stage of the nodes that are left, of values `given`, of which the types of `varying` are not known (of
         none where it is left out); None where no nodes are."""
-        from layout_ir.frontends.onnx.subgraphs import captured_names
+        from layout_ir.frontends.onnx.subgraphs import used_names
 
         if not nodes:
             return None
-        used = dict.fromkeys(name for node in nodes for name in (*node.input, *captured_names(node)) if name)
+        used = dict.fromkeys(name for node in nodes for name in used_names(node))
         inputs = [name for name in used if name in given]
         return _Stage(
             nodes,
@@ -265,9 +265,9 @@ class StagedNodes:
 
     def _new_part(self, stage: _Stage, known: Mapping[str, Any]) -> _Part | None:
         """The part for these values; None where more of them are to be parameters first."""
-        from layout_ir.frontends.onnx.importer import import_prefix
         from layout_ir.frontends.onnx.model import load
-        from layout_ir.frontends.onnx.subgraphs import captured_names
+        from layout_ir.frontends.onnx.partial_import import import_prefix
+        from layout_ir.frontends.onnx.subgraphs import used_names
 
         tensors = [name for name in stage.inputs if _is_tensor(known[name]) and name not in stage.parameters]
         unknown = [name for name in stage.inputs if not _is_tensor(known[name])]
@@ -284,11 +284,7 @@ class StagedNodes:
         own = {id(call.proto): node for call, node in zip(model.calls, stage.nodes, strict=True)}
         rest = [own[id(node)] if id(node) in own else _copied(node) for node in prefix.rest]
         there = {*stage.inputs, *stage.constants, *prefix.constants}
-        ready = [
-            node
-            for node in rest
-            if all(name in there for name in (*node.input, *captured_names(node)) if name)
-        ]
+        ready = [node for node in rest if all(name in there for name in used_names(node))]
         more = {name for node in ready for name in self._parameters_of(node) if name in tensors}
         more = {name for name in more if known[name].size <= MOST_ELEMENTS}
         if more:

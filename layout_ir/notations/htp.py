@@ -18,7 +18,6 @@ from typing import ClassVar
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.pads import PadPolicy
 from layout_ir.algebra.scan import Scanner
 from layout_ir.notations.decomposition import blocked
 from layout_ir.notations.notation import Notation, Subject
@@ -39,12 +38,12 @@ NAMES: dict[str, tuple[tuple[int, int], ...]] = {
 _ALIASES = {"ChannelMajorCrouton": "R4Crouton", "SpatialXYMajor": "R4Crouton2x2"}
 
 
-def format_of_pairs(pairs: tuple[tuple[int, int], ...], rank: int, pad: PadPolicy = "undef") -> Format:
+def format_of_pairs(pairs: tuple[tuple[int, int], ...], rank: int) -> Format:
     """The Format that the pairs (dim, size) mean; sized pairs are the chunk."""
     names = ("n", "h", "w", "c") if rank == 4 else tuple("abcdefghijkl"[:rank]) if rank <= 12 else None
     outer = tuple(Factor(dim) for dim, size in pairs if size == 0)
     chunk = tuple(Factor(dim, size) for dim, size in pairs if size != 0)
-    return Format(names or tuple(f"d{k}" for k in range(rank)), outer, chunk, pad)
+    return Format(names or tuple(f"d{k}" for k in range(rank)), outer, chunk)
 
 
 class HtpNotation(Notation):

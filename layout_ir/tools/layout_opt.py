@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import sys
 
-from layout_ir.tools.interrupts import SilentInterrupts
+from layout_ir.tools.start import start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from layout_ir.tools.start import Run
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Runs the tool on `args` (default: the command line); returns the exit status."""
-    with SilentInterrupts(is_process=args is None):
-        from layout_ir.tools.driver import run
-        from layout_ir.tools.process import quiet_broken_pipe, standard_streams
+    return start(_tool, args)
 
-    status = 1
-    with standard_streams(), quiet_broken_pipe():
-        try:
-            status = run(args)
-        except KeyboardInterrupt:
-            status = 130
-    return status
+
+def _tool() -> Run:
+    from layout_ir.tools.driver import run
+
+    return run
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.loop_counts import passed_on, source_of
-from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
+from layout_ir.frontends.onnx.subgraphs import graphs_of, used_names
 from layout_ir.passes.onnx.names_in_use import names_of
 from layout_ir.passes.onnx.orders import Order, inverse
 
@@ -70,7 +70,7 @@ class _Loop:
         """Drops the states of a Loop that its body gives back as they came."""
         for state in reversed(self.kept_states()):
             self._drop(state)
-        read = {name for node in self.body.node for name in (*node.input, *captured_names(node))}
+        read = {name for node in self.body.node for name in used_names(node)}
         read.update(value.name for value in self.body.output)
         for node in [node for node in self.body.node if node.op_type == "Identity"]:
             if read.isdisjoint(node.output):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within, used_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.names_in_use import names_of
 
@@ -111,7 +111,7 @@ def _make_unsigned(
     for value in graph.value_info:
         if value.name in changed:
             value.type.tensor_type.elem_type = _UINT8
-    used = {name for node in graph.node for name in (*node.input, *captured_names(node))}
+    used = {name for node in graph.node for name in used_names(node)}
     for number in reversed(range(len(graph.initializer))):
         name = graph.initializer[number].name
         if name in shifted and name not in used:

@@ -300,3 +300,15 @@ def test_repr_keeps_the_pad_policy(pad: str | float):
 
 def test_repr_shows_the_notation():
     assert repr(Format.from_tag("nChw8c")) == "(n, c, h, w) : [n, c, h, w, c:8], pad = zero"
+
+
+def test_negative_a_text_is_no_shape():
+    with pytest.raises(LayoutError, match="shape '2x17' is no row of integers"):
+        Format.from_tag("nc").bind("2x17")  # pyright: ignore[reportArgumentType]
+
+
+def test_negative_each_dim_has_one_name():
+    with pytest.raises(
+        LayoutError, match=r"rank mismatch between names \(a, b\) and format \(n, c, h\): 2 != 3"
+    ):
+        Format.from_tag("abc").with_names("nch").with_names(("a", "b"))

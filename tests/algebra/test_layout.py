@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from layout_ir.algebra.concat import compose, concat, split
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
+from layout_ir.algebra.refinement import refine
 from layout_ir.errors import LayoutError
 from tests.layouts import address_by_definition, indices, random_format, random_layout, random_shape, rngs
 
@@ -372,3 +374,17 @@ def test_integers_may_be_those_of_numpy():
     assert type(_ROW.address(index)) is int
     assert _ROW.inverse(np.uint16(_ROW.address(index))) == Index((2, 9))
     assert _ROW.reshape(np.array([48])).shape == (48,)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [(Format.from_tag("ab"), r"\(a, b\) : \[a, b\] is a Format: bind it to a shape"), ("ab", "not 'ab'")],
+)
+def test_negative_what_is_no_layout_is_named(wrong: Any, message: str):
+    layout = Format.from_tag("ab").bind((2, 3))
+    for call in (
+        lambda: refine(layout, wrong), lambda: compose(wrong, layout), lambda: concat([layout, wrong], 0),
+        lambda: split(wrong, (1, 1), 0),
+    ):  # fmt: skip
+        with pytest.raises(LayoutError, match=f"a Layout is needed, .*{message}"):
+            call()

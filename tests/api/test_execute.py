@@ -295,3 +295,11 @@ def test_pads_of_a_quantized_tensor_hold_its_zero_point():
 def test_negative_what_cannot_be_run_says_what_it_needs(text: str, message: str):
     with pytest.raises(LayoutError, match=message):
         run(parse(text), [np.zeros((2, 3), np.float32)] if "tensor" in text else [])
+
+
+def test_negative_one_array_is_no_list_of_inputs():
+    module = parse(
+        "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> { func.return %x : tensor<2x3xf32> }"
+    )
+    with pytest.raises(LayoutError, match=r"takes 1 input \('x'\), given are 2; an array is taken as a list"):
+        run(module, np.zeros((2, 3), np.float32))  # pyright: ignore[reportArgumentType]

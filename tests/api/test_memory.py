@@ -632,3 +632,8 @@ def test_negative_a_small_tensor_needs_no_compiler(monkeypatch: pytest.MonkeyPat
     memory = Memory(TensorDesc((3, 16), "f32", "Ab2a"))
     memory.set(np.arange(48, dtype=np.float32).reshape(3, 16))
     assert memory.numpy()[2, 15] == 47
+
+
+def test_negative_a_shape_describes_no_memory():
+    with pytest.raises(LayoutError, match=r"a memory is that of a TensorDesc, not of \(2, 3\)"):
+        Memory((2, 3))  # pyright: ignore[reportArgumentType]

@@ -243,3 +243,16 @@ def test_negative_buffers_that_do_not_fit():
     ):
         with pytest.raises(li.LayoutError, match=message):
             packed(sources, targets)
+
+
+def test_negative_a_weight_is_described_by_descriptors():
+    desc: Any = TensorDesc((2, 3), "f32", "ab")
+    cases: list[tuple[Any, str]] = [
+        ((desc.layout, desc), "source of a weight is a TensorDesc, not Format.parse"),
+        ((desc, "ba"), "destination of a weight is a TensorDesc, not 'ba'"),
+    ]
+    for sides, message in cases:
+        with pytest.raises(li.LayoutError, match=message):
+            WeightPacking(*sides)
+    with pytest.raises(li.LayoutError, match="weight 0: a WeightPacking is needed, not TensorDesc"):
+        compile_prepack([desc])

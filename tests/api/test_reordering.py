@@ -418,3 +418,11 @@ def test_negative_a_kernel_of_dynamic_extents_has_no_address():
     kernel = li.compile_reorder(sides[0], sides[1])
     with pytest.raises(li.LayoutError, match=r"of dynamic extents has no address.*compile_object"):
         _ = kernel.address
+
+
+@pytest.mark.parametrize("side", ["nchw", Format.from_tag("nchw")])
+def test_negative_a_side_without_a_shape(side: Any):
+    layout = Format.from_tag("nhwc").bind((1, 3, 4, 5))
+    for sides in ((side, layout), (layout, side)):
+        with pytest.raises(LayoutError, match=r"each side is a TensorDesc or a Layout, not .*has no shape"):
+            li.compile_reorder(*sides)

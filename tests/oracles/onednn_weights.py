@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_void_p
-from math import prod
 
 from tests.oracles import onednn
 from tests.oracles.onednn import Desc
@@ -93,9 +92,3 @@ def matmul_weights(
         library.dnnl_memory_desc_destroy(desc)
     onednn.check(status, f"matmul with weights {tuple(weights)}")
     return _weights_of(pd)
-
-
-def sums_of(desc: Desc, width: int = 1) -> int:
-    """Bytes of the compensation sums behind the data."""
-    described = desc.described()
-    return desc.size - prod(described.padded_dims) * width

@@ -125,3 +125,11 @@ def test_negative_naive_keeps_its_reorders():
     optimize(best, "blocked8")
     count = [sum(isinstance(op, ReorderOp) for op in m.walk()) for m in (module, best)]
     assert count[0] > count[1]
+
+
+def test_negative_a_file_of_costs_is_not_read():
+    module = parse("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { func.return %x : tensor<3xf32> }")
+    with pytest.raises(
+        LayoutError, match=r"costs are a CostModel, not 'costs\.json': .*load_costs reads a file"
+    ):
+        optimize(module, costs="costs.json")  # pyright: ignore[reportArgumentType]

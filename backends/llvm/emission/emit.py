@@ -69,9 +69,9 @@ def version() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest() + __version__
 
 
-def emit_module(plans: dict[str, Plan], machine: Machine, *, linkage: str = "") -> str:
+def emit_module(plans: dict[str, Plan], machine: Machine) -> str:
     """A module with one function per plan, by name."""
-    functions = [emit_function(name, plan, machine, linkage) for name, plan in plans.items()]
+    functions = [emit_function(name, plan, machine) for name, plan in plans.items()]
     return module_text(functions, machine)
 
 
@@ -91,9 +91,9 @@ def emit_function(
 ) -> str:
     """The function of `plan`, with its tables. With `shape_env`, a last argument holds the extents.
 
-    `block`: whether parameters that a call brings along come in a block.
+    `block`: whether runtime parameters come as a block of their addresses.
     """
-    brought = () if plan.conversion is None else plan.conversion.at_run_time
+    runtime_parameters = () if plan.conversion is None else plan.conversion.at_run_time
     sizes = None if shape_env is None else SizeRegisters(shape_env)
     b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64", sizes=sizes)
     if staging := stack_bytes(plan, machine):
@@ -107,13 +107,13 @@ def emit_function(
     body = "\n".join([*([] if sizes is None else sizes.lines), *b.lines]).replace("@table", f"@{name}.table")
     arguments = ["ptr noalias %src", "ptr noalias %dst", "i64 %part", "i64 %parts"]
     if shape_env is not None:
-        assert not brought
+        assert not runtime_parameters
         arguments.append("ptr noalias %extents")
-    parameters = ", ".join(arguments + [f"ptr %{parameter}" for parameter in brought])
-    if not brought or not block:
+    parameters = ", ".join(arguments + [f"ptr %{parameter}" for parameter in runtime_parameters])
+    if not runtime_parameters or not block:
         return "\n".join([*tables, _function(machine, linkage, name, parameters, body)])
     inner = _function(machine, "internal", f"{name}.with", parameters, body)
-    return "\n".join([*tables, inner, _unpacking(machine, linkage, name, brought)])
+    return "\n".join([*tables, inner, _unpacking(machine, linkage, name, runtime_parameters)])
 
 
 def _function(machine: Machine, linkage: str, name: str, parameters: str, body: str) -> str:
@@ -121,11 +121,13 @@ def _function(machine: Machine, linkage: str, name: str, parameters: str, body: 
     return f"{head} {{\nentry:\n{body}\n  ret void\n}}"
 
 
-def _unpacking(machine: Machine, linkage: str, name: str, brought: tuple[str, ...]) -> str:
+def _unpacking(machine: Machine, linkage: str, name: str, runtime_parameters: tuple[str, ...]) -> str:
     """The function that takes a block of addresses and calls the one that takes them one by one."""
     b = Builder()
     src, dst = (b.load("ptr", "%block", 8 * k) for k in range(2))
-    found = [b.load("ptr", "%block", 8 * (2 + PARAMETERS.index(parameter))) for parameter in brought]
+    found = [
+        b.load("ptr", "%block", 8 * (2 + PARAMETERS.index(parameter))) for parameter in runtime_parameters
+    ]
     pointers = "".join(f", ptr {value}" for value in found)
     b.do(f"call void @{name}.with(ptr {src}, ptr {dst}, i64 %part, i64 %parts{pointers})")
     return _function(

@@ -32,7 +32,6 @@ class Builder:
         self.fences = fences
         self.lines: list[str] = []
         self.globals: list[str] = []
-        self.declares: set[str] = set()
         self._next = 0
         self._block = "entry"
 

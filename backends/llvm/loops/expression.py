@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -323,19 +323,24 @@ def combined(fold: str, x: Vector, y: Vector) -> Vector:
             raise LayoutError(f"loops have no fold by {fold}")
 
 
-def folds_of(result: Symbolic) -> list[list[Symbolic]]:
-    """The folds of a graph in passes over a row: those of one list need nothing but what the lists before gave."""
-    found: dict[Symbolic, None] = {}
+def reachable(
+    roots: Iterable[Symbolic], goes_on: Callable[[Symbolic], bool] = lambda _: True
+) -> Iterator[Symbolic]:
+    """The nodes of graphs, each once, but for what nodes are computed from at which `goes_on` is false."""
     seen: set[Symbolic] = set()
-    left = [result]
+    left = list(roots)
     while left:
         node = left.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.fold:
-            found[node] = None
-        left.extend(node.nodes)
+        if node not in seen:
+            seen.add(node)
+            yield node
+            if goes_on(node):
+                left.extend(node.nodes)
+
+
+def folds_of(result: Symbolic) -> list[list[Symbolic]]:
+    """The folds of a graph in passes over a row: those of one list need nothing but what the lists before gave."""
+    found = [node for node in reachable([result]) if node.fold]
     passes = [[fold for fold in found if fold.depth == depth] for depth in range(1, result.depth + 1)]
     return [folds for folds in passes if folds]
 

@@ -281,15 +281,15 @@ class FloatFunctions(Arithmetic):
         left = self.fma(m, parts[1], self.binary("fsub", product, whole, "f64"), "f64")
         return left, self.as_bits(shifted, "f64")
 
-    def gathered(self, element: str, base: str, offsets: str, align: int, mask: str | None = None) -> str:
-        """Elements so many bytes behind `base` each: `offsets` is a vector of i64; 0 where the mask is not set."""
+    def gathered(self, element: str, base: str, offsets: str, align: int) -> str:
+        """Elements so many bytes behind `base` each: `offsets` is a vector of i64."""
         pointers = self.vector("ptr")
         at = self.b.put(f"getelementptr i8, ptr {base}, {self.vector('i64')} {offsets}")
         vector, flags = self.vector(element), self.vector("i1")
         name = f"llvm.masked.gather.v{self.size}{_short(element)}.v{self.size}p0"
         return self.b.put(
             f"call {vector} @{name}({pointers} align {align} {at}, "
-            f"{flags} {mask or 'splat (i1 true)'}, {vector} zeroinitializer)"
+            f"{flags} splat (i1 true), {vector} zeroinitializer)"
         )
 
     def _quarter(self, x: str) -> tuple[str, str, str]:

@@ -19,7 +19,7 @@ What elements are in memory is in `tensor_access`, loops and their lanes in `lan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,7 @@ import numpy as np
 from layout_ir.backends.llvm.emission.iteration import all_iterations
 from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import lane_type
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
-from layout_ir.backends.llvm.loops.expression import Symbolic, evaluated, folds_of
+from layout_ir.backends.llvm.loops.expression import Symbolic, evaluated, folds_of, reachable
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
 from layout_ir.backends.llvm.loops.fold_states import (
     ARGUMENT_FOLDS,
@@ -72,7 +72,7 @@ class _Emitter:
         self.result = len(program.tensors) - 1
         self.passes = folds_of(program.graph)
         self.kept = _kept(program.graph, self.passes, self.tensors[-1].dtype)
-        widths = [bits_of(node.dtype_name) for node in _nodes(program.graph)]
+        widths = [bits_of(node.dtype_name) for node in reachable([program.graph])]
         widths += [bits_of(tensor.dtype) for tensor in program.tensors]
         self.natural = max(machine.vector * 8 // max(8, *widths), 1)
         """Lanes of a register."""
@@ -376,36 +376,10 @@ def _numbers(lanes: FloatFunctions) -> Callable[[Symbolic], Vector]:
     return load
 
 
-def _nodes(graph: Symbolic, *, through_folds: bool = True) -> Iterator[Symbolic]:
-    """The nodes of a graph; without `through_folds`, not what folds go over."""
-    seen: set[Symbolic] = set()
-    left = [graph]
-    while left:
-        node = left.pop()
-        if node not in seen:
-            seen.add(node)
-            yield node
-            if through_folds or not node.fold:
-                left.extend(node.nodes)
-
-
 def _frontier(wanted: Sequence[Symbolic]) -> list[Symbolic]:
     """The numbers per row that the elements of `wanted` are computed from; of a fold, those of its argument."""
-    found: dict[Symbolic, None] = {}
-    seen: set[Symbolic] = set()
-    left: list[Symbolic] = []
-    for node in wanted:
-        left.extend(node.nodes if node.fold else [node])
-    while left:
-        node = left.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.is_row:
-            found[node] = None
-        else:
-            left.extend(node.nodes)
-    return list(found)
+    computed = [each for node in wanted for each in (node.nodes if node.fold else [node])]
+    return [node for node in reachable(computed, lambda node: not node.is_row) if node.is_row]
 
 
 def _kept(graph: Symbolic, passes: Sequence[Sequence[Symbolic]], dtype: str) -> Symbolic | None:
@@ -415,7 +389,7 @@ def _kept(graph: Symbolic, passes: Sequence[Sequence[Symbolic]], dtype: str) -> 
     """
     if graph.is_row or not passes:
         return None
-    again = set(_nodes(graph, through_folds=False))
+    again = set(reachable([graph], lambda node: not node.fold))
     for fold in passes[-1]:
         x = fold.nodes[0]
         if (

@@ -170,15 +170,15 @@ class Code:
         return self._find(name)
 
 
-def assembly(text: str, machine: Machine, *, level: int = 1) -> str:
+def assembly(text: str, machine: Machine) -> str:
     """The assembly that the LLVM IR `text` becomes, for people to read."""
     with bindings_lock():
-        tm = target_machine(machine, level=level, jit=False)
+        tm = target_machine(machine, jit=False)
         return str(tm.emit_assembly(llvm.parse_assembly(text)))
 
 
-def object_file(text: str, machine: Machine, *, level: int = 1) -> bytes:
+def object_file(text: str, machine: Machine) -> bytes:
     """The object file that the LLVM IR `text` becomes, position independent, for a linker."""
     with bindings_lock():
-        tm = target_machine(machine, level=level, jit=False)
+        tm = target_machine(machine, jit=False)
         return bytes(tm.emit_object(llvm.parse_assembly(text)))

@@ -39,15 +39,19 @@ class InsertedOps:
 
     def insert(self, op: Operation) -> SSAValue:
         """The first result of `op`, which is inserted."""
-        op.location = self._op.location
-        result = op.results[0]
+        [result, *_] = op.results
         wanted = with_format(result.type, self._encoding)
         if result.type != wanted:
-            result = Rewriter.replace_value_with_new_type(result, wanted)
+            Rewriter.replace_value_with_new_type(result, wanted)
+        return self.insert_typed(op)
+
+    def insert_typed(self, op: Operation) -> SSAValue:
+        """The first result of `op`, which is inserted with the layout that its type has."""
+        op.location = self._op.location
         self._builder.insert(op)
         self._made.append(op)
         op.verify_()
-        return result
+        return op.results[0]
 
     def apply(self, op: type[nn.NNOp], *operands: SSAValue | None, **attributes: Any) -> SSAValue:
         """The result of an op on those operands that are given."""

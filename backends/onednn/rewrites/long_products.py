@@ -20,16 +20,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
 
 from layout_ir.backends.onednn.library import Library
 from layout_ir.backends.onednn.op_primitives.few_row_products import parts_of
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
 from layout_ir.backends.onednn.post_op_fusion import single_op_group
+from layout_ir.backends.onednn.rewrites.inserted_ops import InsertedOps
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import is_row_major
 from layout_ir.dialects import nn
@@ -64,52 +64,33 @@ def _cut(op: nn.MatmulOp | nn.GemmOp, values: Values) -> None:
         return
     elements = values.constant(op.b)
     assert elements is not None
-    made = _InsertedOps(op)
+    made = InsertedOps(op)
     step = -(-k // (8 * count)) * 8  # of which the library packs whole groups
     total: SSAValue | None = None
     for first in range(0, k, step):
         size = min(step, k - first)
         part = elements[:, first : first + size] if trans_b else elements[first : first + size]
         type = _typed(op.b, part.shape)
-        w = made.insert(nn.ConstantOp(literal(type, part.tobytes()), type))
+        w = made.insert_typed(nn.ConstantOp(literal(type, part.tobytes()), type))
         starts, sizes = (*(0 for _ in left[:-1]), first), (*left[:-1], size)
-        x = made.insert(nn.SliceOp(op.a, starts=starts, sizes=sizes, result_type=_typed(op.a, sizes)))
+        x = made.insert_typed(nn.SliceOp(op.a, starts=starts, sizes=sizes, result_type=_typed(op.a, sizes)))
         if isinstance(op, nn.MatmulOp):
             product = nn.MatmulOp(x, w, result_type=op.result.type)
         else:
             addend = [op.c] if op.c is not None and total is None else []
             attributes = {"alpha": op.alpha, "beta": op.beta, "trans_b": trans_b}
             product = nn.GemmOp(x, w, *addend, **attributes, result_type=op.result.type)
-        value = made.insert(product)
+        value = made.insert_typed(product)
         found = single_op_group(product, values).primitive
         if found is None or found.request.name != "inner_product_forward":
             made.take_back()
             return
-        total = value if total is None else made.insert(nn.AddOp(value, total, result_type=op.result.type))
+        total = (
+            value if total is None else made.insert_typed(nn.AddOp(value, total, result_type=op.result.type))
+        )
     assert total is not None
-    op.result.replace_all_uses_with(total)
-    Rewriter.erase_op(op)
+    made.replace(total)
     Rewriter.erase_op(matrix)
-
-
-class _InsertedOps:
-    """Ops in front of another, of types that are known."""
-
-    def __init__(self, op: Operation) -> None:
-        self._op = op
-        self._builder = Builder(InsertPoint.before(op))
-        self._made: list[Operation] = []
-
-    def insert(self, op: Operation) -> SSAValue:
-        """The result of `op`, which is inserted."""
-        op.location = self._op.location
-        self._made.append(self._builder.insert(op))
-        return op.results[0]
-
-    def take_back(self) -> None:
-        """Erases what was inserted."""
-        for op in reversed(self._made):
-            Rewriter.erase_op(op)
 
 
 def _typed(value: SSAValue, shape: Sequence[int]) -> TensorType[Attribute]:

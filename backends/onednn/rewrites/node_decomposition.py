@@ -285,7 +285,7 @@ def _matmul_integer(node: OpaqueNode) -> SSAValue:
 def _exact_parts(numbers: Array) -> list[tuple[int, int]]:
     """Ranges of the rows of weights, one behind the other, over which no sum of products with numbers of 8 bits comes
     to 2^24: up to there f32 has every integer."""
-    rows = np.abs(numbers).max(axis=tuple(range(numbers.ndim - 2)), initial=0) * 255
+    rows = np.abs(numbers).max(axis=tuple(range(numbers.ndim - 2)), initial=0).astype(np.int64) * 255
     parts, begin, sums = list[tuple[int, int]](), 0, np.zeros(rows.shape[-1], np.int64)
     for number, row in enumerate(rows):
         if np.max(sums + row, initial=0) >= _EXACT:
@@ -331,15 +331,16 @@ def _numbers_of_weights(node: OpaqueNode, outputs: int) -> Array:
     """The second operand of a product of integers, a constant with its outputs along dim `outputs`, less its zero
     points."""
     weights, zero_point = node.constant_input(1), node.constant_input(3)
-    if weights is None:
+    given = [side for side in (weights, zero_point) if side is not None]
+    if weights is None or any(side.itemsize != 1 for side in given):
         raise Unsupported
-    numbers = weights.astype(np.int64)
+    numbers = weights.astype(np.int16)  # the difference of two numbers of 8 bits
     if zero_point is None:
         return numbers
     shape = [1] * numbers.ndim
     if zero_point.size > 1:
         shape[outputs] = zero_point.size
-    return numbers - zero_point.astype(np.int64).reshape(shape)
+    return numbers - zero_point.astype(np.int16).reshape(shape)
 
 
 def _real_weights(node: OpaqueNode, weights: SSAValue, outputs: int) -> SSAValue:

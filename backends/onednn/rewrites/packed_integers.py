@@ -27,6 +27,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
 from layout_ir.dialects.nn.depthwise_products import DEPTHWISE_INTEGER_CONV, DepthwiseIntegerConv
 from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV, PackedIntegerConv, Requantization
+from layout_ir.dialects.nn.opaque import domain_and_operator
 from layout_ir.dialects.nn.tensor_types import Shape, shape_of
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
@@ -162,7 +163,7 @@ def _node(
         packed = conv.packed(weights)
     except ValueError as error:
         raise LayoutError(str(error)) from error
-    domain, _, operator = title.partition("::")
+    domain, operator = domain_and_operator(title)
     columns = [] if quantized is None else [quantized.scale, quantized.addend]
     node = nn.OpaqueOp.of_node(
         operator,

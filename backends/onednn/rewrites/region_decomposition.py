@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 from layout_ir.backends.onednn.rewrites.opaque_node import OpaqueNode, Unsupported
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, dtype_of
+from layout_ir.dialects.nn.opaque import domain_and_operator
 from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 
@@ -31,7 +32,7 @@ def pooled_regions(node: OpaqueNode) -> SSAValue:
         raise Unsupported
     if len(shape_of(x)) != 4 or not prod((*shape_of(x), *shape_of(result)[1:])):
         raise Unsupported
-    domain, _, operator = CHANNELS_LAST_REGIONS.partition("::")
+    domain, operator = domain_and_operator(CHANNELS_LAST_REGIONS)
     made = nn.OpaqueOp.of_node(
         operator,
         domain,

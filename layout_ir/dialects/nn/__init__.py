@@ -13,15 +13,12 @@ from layout_ir.dialects.nn.elementwise import (
     AbsOp,
     AddOp,
     AndOp,
-    BinaryOp,
     CastOp,
     CeilOp,
     CeluOp,
     ClipOp,
-    ComparisonOp,
     CosOp,
     DivOp,
-    ElementwiseOp,
     EluOp,
     EqualOp,
     ErfOp,
@@ -60,10 +57,10 @@ from layout_ir.dialects.nn.elementwise import (
     SwishOp,
     TanhOp,
     ThresholdedReluOp,
-    UnaryOp,
     WhereOp,
     XorOp,
 )
+from layout_ir.dialects.nn.elementwise_op import BinaryOp, ComparisonOp, ElementwiseOp, UnaryOp
 from layout_ir.dialects.nn.indexing import (
     ArgMaxOp,
     ArgMinOp,

@@ -21,7 +21,6 @@ from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
     DenseArrayBase,
     FloatAttr,
     IntegerAttr,
@@ -74,15 +73,15 @@ class Required:
 REQUIRED = Required()
 
 
-def format_float(value: float, type: AnyFloat = f64) -> str:
-    """The shortest decimal literal with a point that reads back as the same `type` value; inf and nan as words."""
+def format_float(value: float) -> str:
+    """The shortest decimal literal with a point that reads back as the same number; inf and nan as words."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
     for digits in (6, 9, 17):
         text = f"{value:.{digits}g}"
-        if type.unpack(type.pack((float(text),)), 1)[0] == value:
+        if float(text) == value:
             break
     else:
         text = repr(value)

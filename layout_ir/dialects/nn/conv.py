@@ -8,7 +8,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def
 from layout_ir.dialects.nn.attributes import integer, ints
 from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.tensor_types import Shape
-from layout_ir.dialects.nn.windows import check_rank, no_pads, ones, window_shape
+from layout_ir.dialects.nn.windows import check_bias, check_rank, check_weight, no_pads, ones, window_shape
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.interfaces import PadRead
 
@@ -37,10 +37,7 @@ class ConvOp(NNOp):
         """(N, O, window positions per spatial dim)."""
         x, w = self.shapes[:2]
         check_rank(self.name, x)
-        if len(w) != len(x):
-            raise LayoutError(
-                f"rank mismatch between input {shape_text(x)} and weight {shape_text(w)}: {len(x)} != {len(w)}"
-            )
+        check_weight(x, w)
         if self.group < 1:
             raise LayoutError(f"group = {self.group} is below 1")
         if x[1] != w[1] * self.group:
@@ -52,11 +49,8 @@ class ConvOp(NNOp):
             raise LayoutError(
                 f"group = {self.group} does not divide the {w[0]} output channels of weight {shape_text(w)}"
             )
-        if self.b is not None and self.shapes[2] != w[:1]:
-            raise LayoutError(
-                f"shape mismatch between bias {shape_text(self.shapes[2])} and "
-                f"output channels of weight {shape_text(w)}: {shape_text(self.shapes[2])} != {w[0]}"
-            )
+        if self.b is not None:
+            check_bias(self.shapes[2], w, w[0])
         spatial = window_shape(x[2:], w[2:], strides=self.strides, pads=self.pads, dilations=self.dilations)
         return (x[0], w[0], *spatial)
 

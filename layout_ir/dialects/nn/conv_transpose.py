@@ -12,7 +12,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def
 from layout_ir.dialects.nn.attributes import integer, ints
 from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.tensor_types import Shape
-from layout_ir.dialects.nn.windows import check_rank, no_pads, ones, spatial_rank
+from layout_ir.dialects.nn.windows import check_bias, check_rank, check_weight, no_pads, ones, spatial_rank
 from layout_ir.errors import LayoutError, shape_text
 
 
@@ -46,10 +46,7 @@ class ConvTransposeOp(NNOp):
         """(N, O, spatial extents that the windows of all elements of x cover, less pads)."""
         x, w = self.shapes[:2]
         check_rank(self.name, x)
-        if len(w) != len(x):
-            raise LayoutError(
-                f"rank mismatch between input {shape_text(x)} and weight {shape_text(w)}: {len(x)} != {len(w)}"
-            )
+        check_weight(x, w)
         if self.group < 1 or x[1] % self.group:
             raise LayoutError(
                 f"group = {self.group} does not divide the {x[1]} channels of input {shape_text(x)}"
@@ -59,11 +56,8 @@ class ConvTransposeOp(NNOp):
                 f"channels mismatch between input {shape_text(x)} and weight {shape_text(w)}: {x[1]} != {w[0]}"
             )
         outputs = w[1] * self.group
-        if self.b is not None and self.shapes[2] != (outputs,):
-            raise LayoutError(
-                f"shape mismatch between bias {shape_text(self.shapes[2])} and "
-                f"output channels of weight {shape_text(w)}: {shape_text(self.shapes[2])} != {outputs}"
-            )
+        if self.b is not None:
+            check_bias(self.shapes[2], w, outputs)
         return (x[0], outputs, *self._spatial(x[2:], w[2:]))
 
     def _spatial(self, extents: Shape, kernel: Shape) -> Shape:

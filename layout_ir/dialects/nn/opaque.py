@@ -182,7 +182,7 @@ class OpaqueOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        domain, _, op_type = parser.parse_str_literal().rpartition("::")
+        domain, op_type = domain_and_operator(parser.parse_str_literal())
         parser.parse_keyword("opset")
         if (version := parser.parse_optional_integer(allow_negative=False)) is not None:
             opsets = DictionaryAttr({domain or DEFAULT_DOMAIN: IntegerAttr(version, i64)})
@@ -268,6 +268,12 @@ class OpaqueOp(IRDLOperation):
         else:
             with printer.in_parens():
                 printer.print_list(results, printer.print_attribute)
+
+
+def domain_and_operator(title: str) -> tuple[str, str]:
+    """The domain, "" for ONNX's own, and the operator that `OpaqueOp.title` puts together."""
+    domain, _, operator = title.rpartition("::")
+    return domain, operator
 
 
 def _capture(printer: Printer, value: SSAValue, name: StringAttr) -> None:

@@ -31,6 +31,23 @@ def check_rank(op: str, shape: Shape) -> None:
         )
 
 
+def check_weight(x: Shape, w: Shape) -> None:
+    """Raises LayoutError unless the weight of a convolution has as many dims as its input."""
+    if len(w) != len(x):
+        raise LayoutError(
+            f"rank mismatch between input {shape_text(x)} and weight {shape_text(w)}: {len(x)} != {len(w)}"
+        )
+
+
+def check_bias(bias: Shape, w: Shape, outputs: int) -> None:
+    """Raises LayoutError unless the bias of a convolution has one element per output channel of its weight."""
+    if bias != (outputs,):
+        raise LayoutError(
+            f"shape mismatch between bias {shape_text(bias)} and "
+            f"output channels of weight {shape_text(w)}: {shape_text(bias)} != {outputs}"
+        )
+
+
 def same_pads(extents: Shape, kernel: Shape, strides: Shape, dilations: Shape, *, upper: bool) -> Shape:
     """The pads, begins before ends, with which there is a window for every stride that an extent begins; of an odd
     number of them, one more at the end with `upper`, else at the begin."""

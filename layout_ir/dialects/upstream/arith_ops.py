@@ -11,7 +11,7 @@ Each class that takes the place of one of xDSL's derives from it, so that passes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, math
@@ -44,6 +44,8 @@ from xdsl.utils.exceptions import VerifyException
 
 NO_FLAGS = arith.FastMathFlagsAttr("none")
 
+_FLOATS: tuple[Any, ...] = AnyFloat.__args__  # pyright: ignore
+
 
 def element_of(type: Attribute) -> Attribute:
     """The type of one element of a tensor or vector; of a scalar, its own."""
@@ -73,13 +75,6 @@ def known_as(op: Operation) -> type[Operation]:
 
 
 # Comparisons ----------------------------------------------------------------------------------------------------------
-
-
-def _check_comparison(op: Operation) -> None:
-    left, right, result = (value.type for value in (*op.operands, *op.results))
-    if left != right:
-        raise VerifyException(f"{left} is compared with {right}")
-    _check_bits(left, result)
 
 
 def _check_bits(of: Attribute, result: Attribute) -> None:
@@ -120,7 +115,7 @@ def _print_rest(printer: Printer, op: Operation, *types: Attribute) -> None:
     printer.print_list(types, printer.print_attribute)
 
 
-def _parse_predicate(parser: Parser, words: list[str]) -> int:
+def _parse_predicate(parser: Parser, words: Sequence[str]) -> int:
     start = parser.pos
     word = parser.parse_identifier()
     if word not in words:
@@ -129,11 +124,13 @@ def _parse_predicate(parser: Parser, words: list[str]) -> int:
     return words.index(word)
 
 
-@irdl_op_definition
-class CompareIntegersOp(arith.CmpiOp):
-    """`arith.cmpi`"""
+class Comparison(IRDLOperation):
+    """A comparison of elements by a predicate of `WORDS`: the result is an i1 per element."""
 
-    name = "arith.cmpi"
+    WORDS: ClassVar[Sequence[str]]
+    ELEMENTS: ClassVar[tuple[type[Attribute], ...]]
+    FLAGS: ClassVar[bool]
+    """Whether it has fastmath flags."""
 
     predicate = prop_def(IntegerAttr)
     lhs = operand_def()
@@ -142,58 +139,54 @@ class CompareIntegersOp(arith.CmpiOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Any:
-        predicate = _parse_predicate(parser, arith.CMPI_COMPARISON_OPERATIONS)
-        operands = _parse_operands(parser, 2)
-        _, attributes, type = _parse_rest(parser)
-        return cls.create(
-            operands=parser.resolve_operands(operands, [type, type], parser.pos),
-            result_types=[bits_of(type)],
-            properties={"predicate": IntegerAttr(predicate, 64)},
-            attributes=attributes,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {arith.CMPI_COMPARISON_OPERATIONS[self.predicate.value.data]}, ")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        _print_rest(printer, self, self.lhs.type)
-
-    def verify_(self) -> None:
-        _check_element(self.lhs.type, IntegerType, IndexType)
-        _check_comparison(self)
-
-
-@irdl_op_definition
-class CompareFloatsOp(arith.CmpfOp):
-    """`arith.cmpf`"""
-
-    name = "arith.cmpf"
-
-    predicate = prop_def(IntegerAttr)
-    lhs = operand_def()
-    rhs = operand_def()
-    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=NO_FLAGS)
-    result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Any:
-        predicate = _parse_predicate(parser, arith.CMPF_COMPARISON_OPERATIONS)
+        predicate = _parse_predicate(parser, cls.WORDS)
         operands = _parse_operands(parser, 2)
         flags, attributes, type = _parse_rest(parser)
         return cls.create(
             operands=parser.resolve_operands(operands, [type, type], parser.pos),
             result_types=[bits_of(type)],
-            properties={"predicate": IntegerAttr(predicate, 64), "fastmath": flags},
+            properties={
+                "predicate": IntegerAttr(predicate, 64),
+                **({"fastmath": flags} if cls.FLAGS else {}),
+            },
             attributes=attributes,
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {arith.CMPF_COMPARISON_OPERATIONS[self.predicate.value.data]}, ")
+        printer.print_string(f" {self.WORDS[self.predicate.value.data]}, ")
         printer.print_list(self.operands, printer.print_ssa_value)
         _print_rest(printer, self, self.lhs.type)
 
     def verify_(self) -> None:
-        _check_element(self.lhs.type, *_FLOATS)
-        _check_comparison(self)
+        left, right, result = (value.type for value in (*self.operands, *self.results))
+        _check_element(left, *self.ELEMENTS)
+        if left != right:
+            raise VerifyException(f"{left} is compared with {right}")
+        _check_bits(left, result)
+
+
+@irdl_op_definition
+class CompareIntegersOp(Comparison, arith.CmpiOp):
+    """`arith.cmpi`"""
+
+    WORDS: ClassVar[Sequence[str]] = arith.CMPI_COMPARISON_OPERATIONS
+    ELEMENTS: ClassVar[tuple[type[Attribute], ...]] = (IntegerType, IndexType)
+    FLAGS: ClassVar[bool] = False
+
+    name = "arith.cmpi"
+
+
+@irdl_op_definition
+class CompareFloatsOp(Comparison, arith.CmpfOp):
+    """`arith.cmpf`"""
+
+    WORDS: ClassVar[Sequence[str]] = arith.CMPF_COMPARISON_OPERATIONS
+    ELEMENTS: ClassVar[tuple[type[Attribute], ...]] = _FLOATS
+    FLAGS: ClassVar[bool] = True
+
+    name = "arith.cmpf"
+
+    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=NO_FLAGS)
 
 
 @irdl_op_definition
@@ -238,8 +231,6 @@ class ChooseOp(arith.SelectOp):
 
 
 # Conversions ----------------------------------------------------------------------------------------------------------
-
-_FLOATS: tuple[Any, ...] = AnyFloat.__args__  # pyright: ignore
 
 
 def _width(element: Attribute) -> int:
@@ -551,6 +542,6 @@ MATH_OPS: tuple[type[Operation], ...] = (
 )  # fmt: skip
 
 _TAKES_PLACE_OF: dict[type[Operation], type[Operation]] = {
-    op: op.__bases__[0]
+    op: op.__bases__[-1]
     for op in (CompareIntegersOp, CompareFloatsOp, ChooseOp, *_CONVERSIONS, TruncateFloatsOp, *_EXACT)
 }

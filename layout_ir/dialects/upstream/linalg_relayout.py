@@ -50,7 +50,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
-from layout_ir.algebra.pads import PadPolicy
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.errors import LayoutError, shape_text
@@ -112,17 +111,17 @@ class RelayoutOp(IRDLOperation, ABC):
         given = () if self.outer_dims_perm is None else self.outer_dims_perm.get_values()
         return given or tuple(range(self.unpacked_type.get_num_dims()))  # pyright: ignore[reportReturnType]
 
-    def packed_format(self, pad: PadPolicy = "undef") -> Format:
+    def packed_format(self) -> Format:
         """The Format in which the unpacked tensor lies in memory as the packed one does, row-major.
 
-        Elements of the packed tensor behind the last element of a dim are pads of it, which hold `pad`. Raises
+        Elements of the packed tensor behind the last element of a dim are pads of it, which may hold anything. Raises
         LayoutError where a tile has a dynamic size.
         """
         if DYNAMIC_INDEX in self.tile_sizes:
             raise LayoutError(f"{self.name} has a tile of dynamic size, a Format needs static ones")
         tiles = zip(self.tiled_dims, self.tile_sizes, strict=True)
         factors = (*map(Factor, self.outer_order), *(Factor(dim, size) for dim, size in tiles))
-        return Format(tuple(names_for(self.unpacked_type.get_num_dims())), factors, (), pad)
+        return Format(tuple(names_for(self.unpacked_type.get_num_dims())), factors, ())
 
     def packed_shape(self) -> tuple[int, ...]:
         """The shape of the packed tensor that follows from the unpacked one; `DYNAMIC_INDEX` where it is dynamic."""

@@ -141,6 +141,12 @@ class WiderMulOp(tosa.MulOp):
             raise VerifyException(f"{types[0]} and {types[1]} do not broadcast to {types[2]}")
 
 
+def _check_indices(op: memref.LoadOp | memref.StoreOp) -> None:
+    rank = len(op.memref.type.get_shape())  # pyright: ignore
+    if rank != len(op.indices):
+        raise VerifyException(f"{len(op.indices)} indices into {op.memref.type} of rank {rank}")
+
+
 @irdl_op_definition
 class WiderLoadOp(memref.LoadOp):
     """`memref.load` with an alignment."""
@@ -157,9 +163,7 @@ class WiderLoadOp(memref.LoadOp):
     res = result_def(T)
 
     def verify_(self) -> None:
-        rank = len(self.memref.type.get_shape())  # pyright: ignore
-        if rank != len(self.indices):
-            raise VerifyException(f"{len(self.indices)} indices into {self.memref.type} of rank {rank}")
+        _check_indices(self)
 
 
 @irdl_op_definition
@@ -178,9 +182,7 @@ class WiderStoreOp(memref.StoreOp):
     indices = var_operand_def(IndexType())
 
     def verify_(self) -> None:
-        rank = len(self.memref.type.get_shape())  # pyright: ignore
-        if rank != len(self.indices):
-            raise VerifyException(f"{len(self.indices)} indices into {self.memref.type} of rank {rank}")
+        _check_indices(self)
 
 
 @irdl_op_definition

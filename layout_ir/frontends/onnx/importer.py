@@ -11,7 +11,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from layout_ir.dialects.layout import FormatAttr, ReorderOp
 from layout_ir.dialects.nn.model_names import location, name_hint, named, names_at
 from layout_ir.dialects.nn.protos import MODEL, header_of
 from layout_ir.errors import LayoutError, UnforeseenError
-from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_norms, ops_shapes
+from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_norms, ops_resize, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
 from layout_ir.frontends.onnx.folding import fold
 from layout_ir.frontends.onnx.functions import Call, domain_of, node_name
@@ -51,7 +51,7 @@ from layout_ir.frontends.onnx.structured_values import (
     StructuredValue,
     is_structured,
 )
-from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of, names_defined
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of, names_defined, used_names
 from layout_ir.frontends.onnx.taken_branches import taken_branch
 from layout_ir.frontends.onnx.translation import Builder, Translation
 from layout_ir.frontends.onnx.untranslated import opaque
@@ -65,6 +65,7 @@ TRANSLATIONS: dict[str, Translation] = {
     **ops_elementwise.TRANSLATIONS,
     **ops_layers.TRANSLATIONS,
     **ops_norms.TRANSLATIONS,
+    **ops_resize.TRANSLATIONS,
     **ops_shapes.TRANSLATIONS,
 }
 """The ONNX ops that become ops of `nn` and `layout`, by name, with the domain and a point in front where it is not the
@@ -81,36 +82,7 @@ def import_model(
 ) -> ModuleOp:
     """The module of a loaded model, as `from_onnx` describes it; with `converts`, as `to_run` does. Raises
     OnnxImportError."""
-    return _Import(model, weights, keep_quantized, converts).run(shapes)
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """What of a graph could be imported, and what is left for when more is known."""
-
-    module: ModuleOp | None
-    """Computes `names` from inputs of the graph; None where nothing is to be computed."""
-    names: Sequence[str]
-    constants: Mapping[str, NDArray[Any]]
-    """Values computed at import that are left to be used, or are outputs of the graph."""
-    rest: Sequence[onnx.NodeProto]
-    """The nodes that are left, in order."""
-
-
-def import_prefix(
-    model: Model,
-    *,
-    shapes: Mapping[str, Sequence[int]],
-    unknown: Collection[str] = (),
-    constants: Mapping[str, NDArray[Any]] | None = None,
-) -> Prefix:
-    """Of a loaded model that is to run (`to_run`) all nodes but those whose results are of types that only the run time
-    knows, and all behind these, or behind values `unknown` that the graph is not given.
-
-    `constants` are values that the graph uses and does not have: as initializers they would be copied. Raises
-    OnnxImportError where anything else stops a node.
-    """
-    return _Import(model, {}, keep_quantized=True, converts=True, constants=constants).prefix(shapes, unknown)
+    return GraphImport(model, weights, keep_quantized, converts).run(shapes)
 
 
 def import_values(model: Model, *, shapes: Mapping[str, Sequence[int]]) -> Mapping[str, Value]:
@@ -119,10 +91,12 @@ def import_values(model: Model, *, shapes: Mapping[str, Sequence[int]]) -> Mappi
 
     Raises OnnxImportError where a node cannot be imported.
     """
-    return _Import(model, {}, keep_quantized=True, converts=True).all_values(shapes)
+    return GraphImport(model, {}, keep_quantized=True, converts=True).all_values(shapes)
 
 
-class _Import:
+class GraphImport:
+    """The values of a graph that have been imported, and the ops that compute them."""
+
     def __init__(
         self,
         model: Model,
@@ -147,11 +121,13 @@ class _Import:
         self.stated: dict[str, onnx.TypeProto] = {}
 
     def run(self, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
+        """The module of all outputs. Raises OnnxImportError."""
         inputs = self._inputs(shapes)
         self._all_nodes()
         return self._function(inputs, [value.name for value in self.graph.output])
 
     def all_values(self, shapes: Mapping[str, Sequence[int]]) -> Mapping[str, Value]:
+        """The values of all nodes that outputs need, by name. Raises OnnxImportError."""
         self._inputs(shapes)
         self._all_nodes()
         return self.values
@@ -165,53 +141,6 @@ class _Import:
             if all(is_unknown_type(each) for _, each in obstacles) and len(obstacles) > 1:
                 raise error from obstacles[0][1]
             raise error
-
-    def prefix(self, shapes: Mapping[str, Sequence[int]], unknown: Collection[str]) -> Prefix:
-        inputs = self._inputs(shapes)
-        for name in unknown:
-            self._define(name, "a value that is given")
-        self.uses = Counter(value.name for value in self.graph.output)
-        obstacles, missing, live = self._nodes(self._live(self.model.calls), unknown)
-        for _, error in obstacles:
-            if not is_unknown_type(error):
-                raise error
-        rest, wanted = self._left(live, missing)
-        names: list[str] = []
-        constants: dict[str, NDArray[Any]] = {}
-        given = {value.name for value in inputs} | set(unknown) | set(self.constants)
-        given |= {tensor.name for tensor in self.graph.initializer}
-        for name in wanted:
-            if name in given or name in missing or name in self.structured:
-                continue
-            value = self._value(name, "the graph")
-            if isinstance(value, Constant):
-                constants[name] = value.array
-            else:
-                names.append(name)
-        module = self._function(inputs, names) if names else None
-        return Prefix(module, names, constants, [call.proto for call in rest])
-
-    def _left(self, live: Sequence[Call], missing: set[str]) -> tuple[list[Call], dict[str, None]]:
-        """Those of the nodes that are left where these values are missing, and the names that they and the outputs use.
-
-        A sequence that they use is made by its node, which is left as well.
-        """
-        left = {id(call) for call in live if not missing.isdisjoint(call.proto.output)}
-        while True:
-            rest = [call for call in live if id(call) in left]
-            wanted = dict.fromkeys(value.name for value in self.graph.output)
-            for call in rest:
-                wanted |= dict.fromkeys(
-                    name for name in (*call.proto.input, *captured_names(call.proto)) if name
-                )
-            makers = {
-                id(call)
-                for call in live
-                if any(name in wanted and name in self.structured for name in call.proto.output)
-            }
-            if makers <= left:
-                return rest, wanted
-            left |= makers
 
     def _inputs(self, shapes: Mapping[str, Sequence[int]]) -> Sequence[Input]:
         """The inputs, as arguments of the function."""
@@ -272,7 +201,7 @@ class _Import:
         for call in reversed(calls):
             if any(self.uses[name] for name in call.proto.output if name):
                 live.append(call)
-                self.uses.update(_used(call))
+                self.uses.update(used_names(call.proto))
         return live[::-1]
 
     def _nodes(
@@ -286,7 +215,7 @@ class _Import:
         waiting = deque(calls)
         while waiting:
             call = waiting.popleft()
-            if missing.isdisjoint(_used(call)):
+            if missing.isdisjoint(used_names(call.proto)):
                 try:
                     with unforeseen_as_import_error(call.title):
                         branch = self._taken_branch(call)
@@ -371,7 +300,7 @@ class _Import:
                     results.remove(name)  # the If itself was said to give it
                 elif name:
                     self._define(name, inner.title)
-        self.uses.subtract(_used(call))
+        self.uses.subtract(used_names(call.proto))
         return self._live(branch.calls)
 
     def _opaque(self, node: Node) -> Sequence[Value | None]:
@@ -524,11 +453,6 @@ def _reshaped(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> bo
         for value in graph.input
         for dim, extent in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False)
     )
-
-
-def _used(call: Call) -> list[str]:
-    """The names of the values that a node uses, by its subgraphs among them."""
-    return [name for name in (*call.proto.input, *captured_names(call.proto)) if name]
 
 
 def _name_results(results: Sequence[AnyValue | None], names: Sequence[str]) -> None:

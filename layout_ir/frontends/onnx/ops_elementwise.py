@@ -1,4 +1,4 @@
-"""Elementwise ops."""
+"""Elementwise ops of ONNX as those of `nn`."""
 
 from __future__ import annotations
 

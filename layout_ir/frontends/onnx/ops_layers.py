@@ -25,26 +25,26 @@ from layout_ir.frontends.onnx.window_attributes import auto_pad_of, window_of
 # --- windows --------------------------------------------------------------------------------------------------
 
 
-def _conv(builder: Builder, node: Node) -> Value:
-    x, w = node.input(0), node.input(1)
-    kernel = shape_of(w)[2:]
-    declared = node.ints("kernel_shape")
+def _kernel_of(node: Node, w: Value) -> tuple[int, ...]:
+    """The extents of the windows of a convolution: those of the weight, which `kernel_shape` may repeat."""
+    kernel, declared = shape_of(w)[2:], node.ints("kernel_shape")
     if declared is not None and declared != kernel:
         raise OnnxImportError(
             f"kernel_shape {list(declared)} does not agree with the weight's {list(kernel)}"
         )
+    return kernel
+
+
+def _conv(builder: Builder, node: Node) -> Value:
+    x, w = node.input(0), node.input(1)
+    kernel = _kernel_of(node, w)
     group = node.get("group", 1)
     return builder.apply(nn.ConvOp, x, w, node.optional(2), group=group, **window_of(node, kernel))
 
 
 def _conv_transpose(builder: Builder, node: Node) -> Value:
     x, w = node.input(0), node.input(1)
-    kernel = shape_of(w)[2:]
-    declared = node.ints("kernel_shape")
-    if declared is not None and declared != kernel:
-        raise OnnxImportError(
-            f"kernel_shape {list(declared)} does not agree with the weight's {list(kernel)}"
-        )
+    kernel = _kernel_of(node, w)
     extents = shape_of(x)[2:]
     rank = len(extents)
     strides, dilations = node.ints("strides") or (1,) * rank, node.ints("dilations") or (1,) * rank

@@ -59,14 +59,18 @@ def captured_names(proto: onnx.NodeProto) -> list[str]:
     return list(dict.fromkeys(name for graph in graphs for name in outer_names(graph))) if graphs else []
 
 
+def used_names(proto: onnx.NodeProto) -> list[str]:
+    """Names of the values that a node uses, by its subgraphs among them, in order of use."""
+    return [name for name in (*proto.input, *captured_names(proto)) if name]
+
+
 def outer_names(graph: onnx.GraphProto) -> list[str]:
     """Names that a subgraph uses and does not define, each once, in order of use."""
     names: dict[str, None] = {}
     own = {value.name for value in (*graph.input, *graph.initializer)}
     own.update(tensor.values.name for tensor in graph.sparse_initializer)
     for node in graph.node:
-        used = (*node.input, *captured_names(node))
-        names.update(dict.fromkeys(name for name in used if name and name not in own))
+        names.update(dict.fromkeys(name for name in used_names(node) if name not in own))
         own.update(node.output)
     names.update(dict.fromkeys(value.name for value in graph.output if value.name not in own))
     return list(names)

@@ -271,7 +271,7 @@ def _written(optimized: ModuleOp, args: argparse.Namespace) -> tuple[str | bytes
     from layout_ir.tools.program import is_model
 
     if is_model(args.output):
-        from layout_ir.api.exporting import to_onnx
+        from layout_ir.api.onnx_export import to_onnx
 
         return to_onnx(optimized).SerializeToString(), None
     code = None

@@ -158,7 +158,10 @@ class PriceModel:
         if found is None:
             return None
         if group in self.groups:
-            factor, ns = found.factor, found.corrected_ns(*size, extents_of_key(key))
+            try:
+                factor, ns = found.factor, found.corrected_ns(*size, extents_of_key(key))
+            except LayoutError as error:
+                raise LayoutError(f"the fit of {group_text(group)}: {error}") from None
         else:
             factor, ns = min(_LIKE * found.factor, WORST), found.ns(*size)
         ns = min(max(ns, 1.0), (COST_LIMIT - 1) / factor)
@@ -318,6 +321,11 @@ def group_of(key: PriceKey) -> Group:
     if key.op == REORDER:
         return key.op, "", " to ".join(classes)
     return key.op, _variant(key), classes[0] if len(classes) == 1 else "mixed"
+
+
+def group_text(group: Group) -> str:
+    """A group as messages name it: "nn.conv, dense, channels last"."""
+    return ", ".join(filter(None, group))
 
 
 def _variant(key: PriceKey) -> str:

@@ -1,6 +1,6 @@
 """Price models as files: the coefficients of a fit, and by how much prices of which extents are off it.
 
-    {"format": "layout-ir price model 2", "machine": ..., "runtime": ..., "threads": 1,
+    {"format": "layout-ir price model 3", "machine": ..., "runtime": ..., "threads": 1,
      "groups": [{"op": "nn.conv", "variant": "pointwise", "formats": "channels last", "call": 0, "per_byte": 0.008,
                  "per_operation": 0.0085, "factor": 1.05, "median": 1.01, "count": 77,
                  "ratios": "1,64,3136,1,256,3136,16384,1.07"}]}
@@ -23,7 +23,14 @@ from layout_ir.files import read_bounded
 from layout_ir.passes.selection.costs.cost_model import SHIPPED
 from layout_ir.passes.selection.costs.json_checks import list_at, object_at, unique_keys
 from layout_ir.passes.selection.costs.price_keys import MOST_TEXT
-from layout_ir.passes.selection.costs.price_model import WORST, Group, GroupModel, PriceModel, ratios_text
+from layout_ir.passes.selection.costs.price_model import (
+    WORST,
+    Group,
+    GroupModel,
+    PriceModel,
+    group_text,
+    ratios_text,
+)
 from layout_ir.passes.selection.costs.price_table import PriceSource, source_at
 
 FORMAT = "layout-ir price model 3"
@@ -69,13 +76,14 @@ def model_from_json(data: Any) -> tuple[PriceModel, PriceSource]:
     for k, given in enumerate(list_at(whole, "groups", "")):
         where = f"groups[{k}]"
         entry = object_at(given, where, {"op", "variant", "formats", "ratios", *_NUMBERS})
-        group = tuple(_text(entry, name, where, MOST_TEXT) for name in ("op", "variant", "formats"))
+        op, variant, formats = (_text(entry, name, where, MOST_TEXT) for name in ("op", "variant", "formats"))
+        group = op, variant, formats
         if group in groups:
-            raise LayoutError(f"{where}: a second fit of {', '.join(group)}")
+            raise LayoutError(f"{where}: a second fit of {group_text(group)}")
         numbers = {name: _number(entry, name, where) for name in _NUMBERS}
         count = int(numbers.pop("count"))
         ratios = _text(entry, "ratios", where, _MOST_BYTES)
-        groups[group[0], group[1], group[2]] = GroupModel(**numbers, count=count, ratios=ratios)
+        groups[group] = GroupModel(**numbers, count=count, ratios=ratios)
     return PriceModel(groups), source_at(whole, "")
 
 

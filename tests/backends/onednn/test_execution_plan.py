@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.backends.onednn.execution_plan import ExecutionPlan, KernelStep, Owner, ReferenceStep
+from layout_ir.backends.onednn.execution_plan import ExecutionPlan, KernelStep, ReferenceStep
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.dialects import nn
 from layout_ir.errors import LayoutError
@@ -93,21 +93,6 @@ def test_views_are_no_steps_and_permutations_without_formats_are_moves():
     assert [type(step) for step in plan.steps] == [KernelStep]
 
 
-def test_results_are_written_where_the_caller_gets_them():
-    program = Program(SHAPE)
-    y = program.add(nn.ReluOp, program.argument(0))
-    plan = plan_of(compare(program.module(y), numbers(SHAPE)))
-    assert [place.buffer.owner for place in plan.results] == [Owner.RESULT]
-    assert plan.arena.size == 0
-
-
-def test_negative_one_value_that_is_returned_twice_is_two_arrays():
-    program = Program(SHAPE)
-    y = program.add(nn.ReluOp, program.argument(0))
-    first, second = compare(program.module(y, y), numbers(SHAPE))([numbers(SHAPE)])
-    assert not np.shares_memory(first, second)
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -141,21 +126,6 @@ def test_ops_without_elements_are_no_steps():
     found = executable([np.zeros((0, 4)), np.zeros(3, np.int64), y])
     assert [array.shape for array in found] == [(0, 3), (2, 4), (0, 4)]
     np.testing.assert_array_equal(found[1], y)
-
-
-def test_equal_constants_are_stored_once():
-    """As the weights of a recurrent layer that is unrolled in time."""
-    program = Program((4, 32))
-    y = program.argument(0)
-    for _ in range(3):
-        y = program.add(nn.GemmOp, y, program.constant(numbers((32, 32), 1)), trans_b=True)
-        y = program.add(nn.TanhOp, y)
-    other = program.add(nn.GemmOp, y, program.constant(numbers((32, 32), 2)), trans_b=True)
-    module = program.module(other)
-    compare(module, numbers((4, 32)))
-    stored = [buffer.size for buffer in li.compile(module).plan.buffers if buffer.owner is Owner.CONSTANT]
-    # Once each: packed matrices have a few columns more.
-    assert len(stored) == 2 and all(4 * 32 * 32 <= size < 2 * 4 * 32 * 32 for size in stored)
 
 
 def test_negative_a_primitive_that_may_reach_beyond_its_memory_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import layout_ir as li
-from layout_ir.api.exporting import to_onnx
+from layout_ir.api.onnx_export import to_onnx
 from layout_ir.dialects.nn.opaque import ProtoAttr
 from layout_ir.dialects.nn.protos import MODEL
 from tests.frontends.onnx.models import model as model_from

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.api.exporting import to_onnx
+from layout_ir.api.onnx_export import to_onnx
 from tests.exits.onnx.models import check, evaluate, with_opset
 from tests.programs import parse
 

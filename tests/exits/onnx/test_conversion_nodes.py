@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.api.exporting import to_onnx
+from layout_ir.api.onnx_export import to_onnx
 from tests.exits.onnx.models import check, counts, evaluate
 from tests.programs import parse
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.api.exporting import to_onnx
+from layout_ir.api.onnx_export import to_onnx
 from layout_ir.diagnostics import LocatedError
 from layout_ir.exits.onnx import model_of
 from tests.exits.onnx.models import X, came_back, check, counts, evaluate, onnx, typed

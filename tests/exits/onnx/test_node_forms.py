@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
 import layout_ir as li
-from layout_ir.api.exporting import to_onnx
+from layout_ir.api.onnx_export import to_onnx
 from layout_ir.dialects import nn
 from layout_ir.exits.onnx.node_forms import FORMS
 from tests.backends.reference.catalog import MAKERS, case

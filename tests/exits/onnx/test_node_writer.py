@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.api.exporting import to_onnx
+from layout_ir.api.onnx_export import to_onnx
 from layout_ir.exits.onnx import node_writer
 from tests.exits.onnx.models import check, counts, evaluate, onnx, with_opset
 from tests.frontends.onnx.models import model, node

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.api.exporting import to_onnx
+from layout_ir.api.onnx_export import to_onnx
 from layout_ir.diagnostics import LocatedError
 from layout_ir.dialects import nn
 from layout_ir.exits.onnx.operator_versions import USUAL

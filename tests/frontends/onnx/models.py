@@ -18,8 +18,9 @@ from layout_ir.dialects.nn import ConstantOp
 from layout_ir.frontends.onnx import from_onnx
 
 NEWEST = onnx.defs.onnx_opset_version()
-NO_WAKE = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-NETWORKS = sorted(path.stem.removeprefix("light_") for path in NO_WAKE.glob("light_*.onnx"))
+NETWORK_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+"""Where the package onnx keeps its networks, whose weights are not in the files."""
+NETWORKS = sorted(path.stem.removeprefix("light_") for path in NETWORK_FOLDER.glob("light_*.onnx"))
 
 Shape = Sequence[int | str | None]
 
@@ -100,7 +101,7 @@ def ints(*values: int) -> NDArray[np.int64]:
 
 def load(name: str) -> onnx.ModelProto:
     """One of the NETWORKS."""
-    return onnx.ModelProto.FromString((NO_WAKE / f"light_{name}.onnx").read_bytes())
+    return onnx.ModelProto.FromString((NETWORK_FOLDER / f"light_{name}.onnx").read_bytes())
 
 
 def shape_of(op: Operation) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import layout_ir as li
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from layout_ir.frontends.onnx.model import load
 from tests.frontends.onnx.models import (
-    NO_WAKE,
+    NETWORK_FOLDER,
     constants_of,
     literal_of,
     model,
@@ -155,7 +155,7 @@ def test_negative_input_that_is_no_tensor():
 
 
 def test_negative_files(tmp_path: Path):
-    good = (NO_WAKE / "light_squeezenet.onnx").read_bytes()
+    good = (NETWORK_FOLDER / "light_squeezenet.onnx").read_bytes()
     for name, data, message in (
         ("empty", b"", "is empty: 0 bytes are no ONNX model"),
         ("truncated", good[: len(good) // 2], "is not an ONNX model, or is truncated"),
@@ -188,7 +188,7 @@ def test_negative_what_is_no_source_is_named(read: Any, source: Any):
 
 @pytest.mark.parametrize("share", [k / 40 for k in range(40)])
 def test_negative_truncated_anywhere(share: float):
-    data = (NO_WAKE / "light_shufflenet.onnx").read_bytes()
+    data = (NETWORK_FOLDER / "light_shufflenet.onnx").read_bytes()
     with pytest.raises(OnnxImportError):
         from_onnx(data[: int(len(data) * share)])
 

@@ -14,8 +14,8 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FormatAttr, ReorderOp, encoding_of, is_any
 from layout_ir.frontends.onnx import from_onnx
 from tests.frontends.onnx.models import (
+    NETWORK_FOLDER,
     NETWORKS,
-    NO_WAKE,
     load,
     main_of,
     shape_of,
@@ -29,7 +29,7 @@ def test_all_networks_are_there():
 @pytest.mark.parametrize("name", NETWORKS)
 class TestNetworks:
     def test_imports_and_verifies(self, name: str):
-        from_onnx(NO_WAKE / f"light_{name}.onnx").verify()
+        from_onnx(NETWORK_FOLDER / f"light_{name}.onnx").verify()
 
     def test_shapes_are_those_of_onnx(self, name: str):
         proto = load(name)
@@ -53,7 +53,9 @@ class TestNetworks:
     def test_ops_are_those_of_the_file(self, name: str):
         """Nothing is lost: what is not there has become a constant, was merged, or is the identity."""
         nodes = Counter(n.op_type for n in load(name).graph.node)
-        ops = Counter(op.name for op in main_of(from_onnx(NO_WAKE / f"light_{name}.onnx")).body.block.ops)
+        ops = Counter(
+            op.name for op in main_of(from_onnx(NETWORK_FOLDER / f"light_{name}.onnx")).body.block.ops
+        )
         same = {
             "Conv": "nn.conv", "Relu": "nn.relu", "MaxPool": "nn.max_pool", "AveragePool": "nn.avg_pool",
             "Concat": "nn.concat", "Gemm": "nn.gemm", "Softmax": "nn.softmax", "LRN": "nn.lrn", "Mul": "nn.mul",
@@ -67,7 +69,7 @@ class TestNetworks:
         assert not {"ConstantOfShape", "Unsqueeze", "Dropout"} & {op.removeprefix("nn.") for op in ops}
 
     def test_inputs_and_results_are_plain_and_the_rest_is_to_be_chosen(self, name: str):
-        function = main_of(from_onnx(NO_WAKE / f"light_{name}.onnx"))
+        function = main_of(from_onnx(NETWORK_FOLDER / f"light_{name}.onnx"))
         (argument,) = function.body.block.args
         assert str(encoding_of(argument.type)) == "#layout.format<(n, c, h, w) : [n, c, h, w]>"
         *ops, end = function.body.block.ops
@@ -78,7 +80,7 @@ class TestNetworks:
 
     def test_is_quick(self, name: str):
         start = time.process_time()
-        from_onnx(NO_WAKE / f"light_{name}.onnx")
+        from_onnx(NETWORK_FOLDER / f"light_{name}.onnx")
         assert time.process_time() - start < 5  # takes 0.3 s at most
 
 
@@ -87,15 +89,17 @@ def test_weights_that_the_file_gives_as_one_number_stay_one_number(name: str):
     """Where no normalization with its own numbers goes into them."""
     constants = [
         op
-        for op in main_of(from_onnx(NO_WAKE / f"light_{name}.onnx")).body.block.ops
+        for op in main_of(from_onnx(NETWORK_FOLDER / f"light_{name}.onnx")).body.block.ops
         if isinstance(op, nn.ConstantOp) and len(op.infer()) > 1
     ]
     assert constants and all(op.is_splat for op in constants)
 
 
 def test_batch_norms_behind_convolutions_vanish():
-    ops = Counter(op.name for op in main_of(from_onnx(NO_WAKE / "light_resnet50.onnx")).body.block.ops)
+    ops = Counter(op.name for op in main_of(from_onnx(NETWORK_FOLDER / "light_resnet50.onnx")).body.block.ops)
     assert (ops["nn.conv"], ops["nn.batch_norm"]) == (53, 0)
     # Every layer of densenet normalizes a concatenation, too; only what follows a convolution can go into it.
-    ops = Counter(op.name for op in main_of(from_onnx(NO_WAKE / "light_densenet121.onnx")).body.block.ops)
+    ops = Counter(
+        op.name for op in main_of(from_onnx(NETWORK_FOLDER / "light_densenet121.onnx")).body.block.ops
+    )
     assert (ops["nn.conv"], ops["nn.batch_norm"]) == (121, 62)

@@ -132,29 +132,6 @@ def test_pad_takes_attributes_then_inputs():
         assert (op.pads, op.value, op.mode) == ((0, 1, 0, 2), 3.0, "constant")
 
 
-def test_resize_in_all_its_versions():
-    scales = np.array([1, 1, 2, 2], np.float32)
-    old = only(model([node("Upsample", "x s", mode="nearest")], X, constants={"s": scales}, opset=9))
-    assert (old.coordinates, old.nearest_mode, old.scales) == ("asymmetric", "floor", (1, 1, 2, 2))
-    old = only(model([node("Resize", "x s", mode="linear")], X, constants={"s": scales}, opset=10))
-    assert (old.coordinates, old.mode) == ("asymmetric", "linear")
-    old = only(model([node("Resize", "x s")], X, constants={"s": 1 / scales}, opset=10))
-    assert (old.coordinates, old.nearest_mode) == ("asymmetric", "ceil")
-    new = only(model([node("Resize", "x - s")], X, constants={"s": scales}, opset=13))
-    assert (new.coordinates, new.nearest_mode, new.scales) == (
-        "half_pixel",
-        "round_prefer_floor",
-        (1, 1, 2, 2),
-    )
-    attributes: dict[str, Any] = {
-        "mode": "linear",
-        "coordinate_transformation_mode": "align_corners",
-        "axes": [3, 2],
-    }
-    new = only(model([node("Resize", "x - - z", **attributes)], X, constants={"z": ints(5, 7)}, opset=18))
-    assert (new.coordinates, new.mode, new.sizes) == ("align_corners", "linear", (1, 3, 7, 5))
-
-
 def numbers(*shape: int) -> NDArray[np.float32]:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 

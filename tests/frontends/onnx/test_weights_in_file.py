@@ -20,7 +20,7 @@ from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from layout_ir.frontends.onnx import weights_in_file as weights_in_file_module
 from layout_ir.frontends.onnx.model import load
 from layout_ir.frontends.onnx.weights_in_file import model_without_weights, open_model
-from tests.frontends.onnx.models import NO_WAKE, model, node
+from tests.frontends.onnx.models import NETWORK_FOLDER, model, node
 
 LARGE = np.random.default_rng(0).standard_normal((64, 512)).astype(np.float32)
 SMALL = np.arange(512, dtype=np.float32)
@@ -67,7 +67,7 @@ def with_weights(proto: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("name", ["light_shufflenet", "light_densenet121", "light_bvlc_alexnet"])
 def test_all_else_of_a_file_is_as_it_was(name: str, tmp_path: Path):
-    proto = onnx.ModelProto.FromString((NO_WAKE / f"{name}.onnx").read_bytes())
+    proto = onnx.ModelProto.FromString((NETWORK_FOLDER / f"{name}.onnx").read_bytes())
     for number in (1, 2, 7):
         tensor = proto.graph.initializer[number]
         tensor.raw_data = LARGE.tobytes()

@@ -253,6 +253,7 @@ class Arithmetic(Lanes):
         return self.resized(value, f"i{bits}", element, signed=False)
 
     def large_integer(self, y: str, number: str, dst: str) -> str:
+        """The nearest integers of type `dst` to floats `y` of type `number`, saturated, by LLVM's own conversions."""
         float_ = _FLOATS[number][0]
         vector, to = self.vector(float_), self.vector(lane_type(dst))
         y = self.rint(y, number)

@@ -106,6 +106,13 @@ def test_negative_damaged_ratios_are_refused_where_they_are_asked_for(ratios: st
         model.groups["nn.conv", "dense", "channels last"].corrected_ns(1, 1, (1,) * EXTENTS)
 
 
+def test_negative_damaged_ratios_are_refused_with_the_group_whose_they_are() -> None:
+    x, w, y = (TensorKey(shape, "f32", "nhwc") for shape in ((1, 8, 7, 7), (16, 8, 3, 3), (1, 16, 7, 7)))
+    model, _ = model_from_json(_data(ratios="1,2"))
+    with pytest.raises(LayoutError, match=r"the fit of nn\.conv, dense, channels last: ratios are no rows"):
+        model.price(PriceKey("nn.conv", "", (x, w), (y,)))
+
+
 # Those of the package -----------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Programs as files of other systems."""
+"""Programs as ONNX models."""
 
 from __future__ import annotations
 

@@ -1,0 +1,176 @@
+"""Where the values of a function lie: each in a buffer of its own, in a part of another's, or as a constant.
+
+A constant is stored when it is first asked for, and once where equal ones are, as layers that are unrolled in time have
+the weights of one in each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import SSAValue
+
+from layout_ir.algebra.layout import Layout
+from layout_ir.backends.onednn import memory_descriptors as descriptors
+from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.placement import Part
+from layout_ir.backends.onednn.plan_steps import Buffer, ExecutionPlan, Owner, Place, aligned, buffers_of
+from layout_ir.backends.onednn.primitives import ReorderPrimitive
+from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import ReorderOp, dtype_of
+from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.errors import LayoutError
+
+_LOOKED_AT = 64
+"""Bytes of a constant by which others are found that may be equal."""
+
+
+class ValueMemory:
+    """The places of values, whose buffers are those of `plan`; values of `parts` lie in those of others."""
+
+    def __init__(self, plan: ExecutionPlan, parts: Mapping[SSAValue, Part]) -> None:
+        self.parts = parts
+        self._plan = plan
+        self._places: dict[SSAValue, Place] = {}
+        self._wholes: set[Buffer] = set()
+        """Buffers that hold parts, over which nothing is written."""
+        self._constants: dict[tuple[int, bytes], list[Buffer]] = {}
+        """By their size and some of their bytes."""
+
+    # Places -----------------------------------------------------------------------------------------------------
+
+    def place(self, value: SSAValue) -> Place:
+        """Where a value lies, which has been given a place, or is a constant or a reorder of one."""
+        if value not in self._places:
+            op = value.owner
+            if isinstance(op, ReorderOp):
+                assert isinstance(op.input.owner, nn.ConstantOp)
+                tensor = SEMANTICS[ReorderOp](op, SEMANTICS[nn.ConstantOp](op.input.owner))
+            else:
+                assert isinstance(op, nn.ConstantOp)
+                tensor = SEMANTICS[nn.ConstantOp](op)
+            self._places[value] = Place(self._constant(_stored(tensor.buffer)), tensor.layout, tensor.dtype)
+        return self._places[value]
+
+    def known(self, value: SSAValue) -> Place | None:
+        """Where a value lies; None where it has no place yet."""
+        return self._places.get(value)
+
+    def put(self, value: SSAValue, place: Place) -> None:
+        """Gives a value a place that others have as well."""
+        self._places[value] = place
+
+    def new(self, value: SSAValue, owner: Owner = Owner.ARENA, number: int = 0) -> Place:
+        """Gives a value memory: a buffer of its own, or its part of another value's. Raises LayoutError for a layout
+        that begins below its buffer."""
+        layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
+        part = self.parts.get(value)
+        if part is not None and owner is Owner.ARENA:
+            return self.new_part(value, part)
+        if layout.first_address < 0:
+            raise LayoutError(f"{layout} uses addresses below its buffer")
+        size = max(layout.extent, 1) * storage(dtype).itemsize
+        place = self._places[value] = Place(self.buffer(size, owner, number), layout, dtype)
+        return place
+
+    def new_part(self, value: SSAValue, part: Part) -> Place:
+        """Gives a value its part of another's memory, which is made with its first part."""
+        whole = self._places.get(part.whole) or self.new(part.whole)
+        self._wholes.add(whole.buffer)
+        layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
+        start = whole.start + part.offset * storage(dtype).itemsize
+        place = self._places[value] = Place(whole.buffer, layout, dtype, start=start)
+        return place
+
+    def take_back(self, value: SSAValue) -> None:
+        """Takes back what `new` gave last."""
+        place = self._places.pop(value)
+        if place.buffer not in self._wholes:
+            self._plan.buffers.remove(place.buffer)
+
+    def is_own(self, place: Place) -> bool:
+        """Whether the buffer is in the arena and holds one value alone, so that another may be written over it."""
+        return place.buffer.owner is Owner.ARENA and place.buffer not in self._wholes
+
+    # Buffers ----------------------------------------------------------------------------------------------------
+
+    def buffer(
+        self, size: int, owner: Owner = Owner.ARENA, number: int = 0, array: Array | None = None
+    ) -> Buffer:
+        """A new buffer of so many bytes."""
+        buffer = Buffer(size, owner, number, array, index=len(self._plan.buffers))
+        self._plan.buffers.append(buffer)
+        return buffer
+
+    def packed(self, constant: Array, wanted: MemoryDescriptor) -> Buffer:
+        """A buffer with a constant as `wanted` has it."""
+        library, dtype = self._plan.library, descriptors.dtype_of_array(constant)
+        plain = descriptors.row_major(library, constant.shape, dtype)
+        if library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
+            return self._constant(_stored(constant))
+        source = constant
+        # A matrix that is packed as its transpose is not copied for that first.
+        if constant.T.flags.c_contiguous:
+            strides = [stride // constant.itemsize for stride in constant.strides]
+            plain = descriptors.strided(library, constant.shape, strides, dtype)
+        else:
+            source = np.ascontiguousarray(constant)
+        packed = aligned(wanted.nbytes)
+        packed[...] = 0
+        ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)
+        return self._constant(packed)
+
+    def _constant(self, stored: Array) -> Buffer:
+        """The buffer of a constant: that of an equal one where there is one."""
+        some = stored[:: max(stored.nbytes // _LOOKED_AT, 1)].tobytes()
+        alike = self._constants.setdefault((stored.nbytes, some), [])
+        for known in alike:
+            assert known.array is not None
+            if np.array_equal(known.array, stored):
+                return known
+        alike.append(self.buffer(stored.nbytes, Owner.CONSTANT, array=stored))
+        return alike[-1]
+
+    # The end ----------------------------------------------------------------------------------------------------
+
+    def finish(self, op: ReturnOp) -> None:
+        """Gives the plan, whose steps are all there, its results, and each buffer of the arena its lifetime and offset.
+
+        A result that is row-major and a buffer of the arena of its own is written where the caller gets it.
+        """
+        plan = self._plan
+        for number, value in enumerate(op.operands):
+            place = self.place(value)
+            buffer = place.buffer
+            if buffer.owner is Owner.ARENA and place.is_dense and place.nbytes == buffer.size:
+                buffer.owner, buffer.number = Owner.RESULT, number
+            plan.results.append(place)
+        born: set[Buffer] = set()
+        for number, step in enumerate(plan.steps):
+            for buffer in buffers_of(step):
+                if buffer not in born:
+                    born.add(buffer)
+                    buffer.first = number
+                buffer.last = max(buffer.last, number)
+        for place in plan.results:
+            place.buffer.last = len(plan.steps)
+        own = [buffer for buffer in plan.buffers if buffer.owner is Owner.ARENA]
+        plan.arena = plan_arena([Lifetime(b.size, b.first, b.last) for b in own])
+        plan.offsets = dict(zip(own, plan.arena.offsets, strict=True))
+
+
+def with_layout(place: Place, layout: Layout) -> Place:
+    """The same buffer under another layout."""
+    return replace(place, layout=layout)
+
+
+def _stored(array: Array) -> Array:
+    """The bytes of an array, row-major, on a cache line."""
+    copy = aligned(max(array.nbytes, 1))
+    copy[: array.nbytes].view(array.dtype).reshape(array.shape)[...] = array
+    return copy
