@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from layout_ir.passes.selection.options.onednn_package import (
 MAX_NDIMS = 12
 
 _CPU, _IN_ORDER = 1, 1
+_PAUSE_SOFT = 1  # of OpenMP: what is given back is made again when it is needed
 
 _IMPLEMENTATION = 8
 """The query for the name of an implementation."""
@@ -70,6 +72,15 @@ _PRIMITIVE_ARGUMENTS: dict[str, list[Any]] = {
 """Types of the arguments of `dnnl_*_primitive_desc_create` between the engine and the attributes."""
 
 
+@cache
+def _end_threads_before_forks() -> None:
+    """Has the thread that forks end the team of threads that it calls with: a child would wait for them for ever. The
+    next call has others, in the parent as in the child."""
+    pause = getattr(ctypes.CDLL("libgomp.so.1"), "omp_pause_resource_all", None)
+    if pause is not None and hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lambda: pause(_PAUSE_SOFT))
+
+
 class Library:
     """One build of the library, with a CPU engine. Raises OSError or LayoutError where it cannot be used."""
 
@@ -84,6 +95,7 @@ class Library:
         if not sycl:
             openmp = ctypes.CDLL("libgomp.so.1")
             self._set_threads, self._get_threads = openmp.omp_set_num_threads, openmp.omp_get_max_threads
+            _end_threads_before_forks()
         _declare(self.api)
         # Its cache of primitives takes descriptors for equal that differ in strides of dims of one element, and then
         # runs the implementation of one on weights that are packed for the other (seen in 3.2).

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -48,6 +51,37 @@ def test_threads_are_those_of_the_thread_that_asks():
     thread.start()
     thread.join()
     assert (seen, counted()) == ([2], 1)
+
+
+_FORKING = """
+import os, signal
+import numpy as np
+import layout_ir as li
+
+program = (
+    "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {"
+    "  %y = nn.matmul %x, %w : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>"
+    "  func.return %y : tensor<256x256xf32> }"
+)
+product = li.compile(li.parse(program), threads=2)
+x = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+wanted = product([x, x])[0]
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        os._exit(not (product([x, x])[0] == wanted).all())
+    assert (product([x, x])[0] == wanted).all()
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@needs_library
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_was_forked_behind_a_call_on_several_threads_calls_as_well():
+    if not library().sets_threads:
+        pytest.skip("this build takes all CPUs")
+    subprocess.run([sys.executable, "-c", _FORKING], check=True, timeout=120)
 
 
 @needs_library
