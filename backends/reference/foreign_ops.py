@@ -21,7 +21,8 @@ from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.dialects.upstream import ADDITIONS, PackOp, RelayoutOp, UnPackOp
+from layout_ir.dialects.upstream import added_ops
+from layout_ir.dialects.upstream.linalg_relayout import PackOp, RelayoutOp, UnPackOp
 from layout_ir.dialects.upstream.tensor_ops import GatherOp, GenerateOp, ParallelInsertSliceOp, ScatterOp
 from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.dialects.upstream.wider_ops import WiderExpandShapeOp, WiderPadOp, WiderReshapeOp
@@ -414,7 +415,7 @@ _TYPES = [
     *(
         op
         for dialect in ("arith", "math", "linalg", "tensor", "tosa")
-        for op in ADDITIONS[dialect]
+        for op in added_ops(dialect)
         if op.name not in _NO_TENSORS
     ),
 ]

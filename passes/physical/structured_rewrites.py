@@ -41,7 +41,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import strip_type
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dialects.nn.constant import element_size, literal
-from layout_ir.dialects.upstream import PackOp, RelayoutOp
+from layout_ir.dialects.upstream.linalg_relayout import PackOp, RelayoutOp
 from layout_ir.elements.splats import is_splat
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.pointwise import pointwise_operands

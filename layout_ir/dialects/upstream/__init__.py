@@ -12,6 +12,7 @@ loop_ops.py             scf.forall, and forms of the loops that xDSL has
 memref_ops.py           globals, views and atomic updates of memref
 affine_ops.py           affine.if, affine.max, digits of indices
 index_ops.py            the dialect index
+func_ops.py             func.call_indirect, weights of branches
 vector_ops.py           ops of vector that xDSL lacks
 single_ops.py           what is missing here and there
 verbatim_attributes.py  attributes that are carried as text: quantized types, encodings of sparse tensors
@@ -19,7 +20,8 @@ operand_syntax.py       operands that their forms have in common
 wider_ops.py            ops that xDSL verifies more strictly than MLIR
 word_attributes.py      attributes that are one word
 
-`with_additions` adds them to xDSL's own dialect, which stays as it is for everyone else.
+`with_additions` adds them to xDSL's own dialect, which stays as it is for everyone else. Modules are imported with the
+dialect that they are for: a program of functions alone does not pay for `linalg`.
 """
 
 from __future__ import annotations
@@ -29,83 +31,107 @@ from dataclasses import replace
 
 from xdsl.ir import Attribute, Dialect, Operation
 
-from layout_ir.dialects.upstream.affine_ops import AFFINE_OPS
-from layout_ir.dialects.upstream.arith_ops import ARITH_OPS, MATH_OPS
-from layout_ir.dialects.upstream.index_ops import INDEX_OPS, ComparisonAttr
-from layout_ir.dialects.upstream.linalg_forms import FORM_OPS
-from layout_ir.dialects.upstream.linalg_named import NAMED_OPS
-from layout_ir.dialects.upstream.linalg_relayout import PackOp, RelayoutOp, UnPackOp
-from layout_ir.dialects.upstream.loop_ops import SCF_OPS
-from layout_ir.dialects.upstream.memref_ops import MEMREF_OPS
-from layout_ir.dialects.upstream.single_ops import SINGLE_OPS
-from layout_ir.dialects.upstream.tensor_ops import TENSOR_OPS
-from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS, BlockScaledIntegerType, ShapeType
-from layout_ir.dialects.upstream.vector_ops import VECTOR_OPS, IteratorTypeAttr
-from layout_ir.dialects.upstream.verbatim_attributes import (
-    AddressSpaceAttr,
-    AnyQuantizedType,
-    BlockMappingAttr,
-    CalibratedQuantizedType,
-    ExternAttr,
-    LaneMappingAttr,
-    SparseEncodingAttr,
-    ThreadMappingAttr,
-    TokenType,
-    UniformQuantizedType,
-    WarpgroupMappingAttr,
-    WarpMappingAttr,
-)
-from layout_ir.dialects.upstream.wider_ops import WIDER_OPS
-from layout_ir.dialects.upstream.word_attributes import (
-    BinaryFunctionAttr,
-    BlockSizeAttr,
-    ElementwiseKindAttr,
-    ResizeModeAttr,
-    TypeFunctionAttr,
-    UnaryFunctionAttr,
-)
 
-ADDITIONS: dict[str, tuple[type[Operation], ...]] = {
-    "affine": AFFINE_OPS,
-    "arith": ARITH_OPS,
-    "math": MATH_OPS,
-    "linalg": (PackOp, UnPackOp, *FORM_OPS, *NAMED_OPS),
-    "tosa": (*TOSA_OPS.values(), *WIDER_OPS["tosa"], *SINGLE_OPS["tosa"]),
-    "vector": VECTOR_OPS,
-    **{name: SINGLE_OPS[name] for name in ("func", "cf", "bufferization", "quant", "ml_program")},
-    "tensor": (*TENSOR_OPS, *WIDER_OPS["tensor"]),
-    "index": INDEX_OPS,
-    "scf": SCF_OPS,
-    "memref": (*MEMREF_OPS, *WIDER_OPS["memref"]),
-}
-"""The ops that are added to a dialect, by its name; they take the place of an op that has the name already."""
+def added_ops(dialect: str) -> tuple[type[Operation], ...]:
+    """The ops that are added to a dialect; they take the place of an op that has the name already."""
+    match dialect:
+        case "affine":
+            from layout_ir.dialects.upstream.affine_ops import AFFINE_OPS
 
-ATTRIBUTES: dict[str, tuple[type[Attribute], ...]] = {
-    "linalg": (TypeFunctionAttr, ElementwiseKindAttr, UnaryFunctionAttr, BinaryFunctionAttr),
-    "index": (ComparisonAttr,),
-    "vector": (IteratorTypeAttr,),
-    "ml_program": (ExternAttr, TokenType),
-    "sparse_tensor": (SparseEncodingAttr,),
-    "quant": (UniformQuantizedType, AnyQuantizedType, CalibratedQuantizedType),
-    "gpu": (
-        *(AddressSpaceAttr, BlockMappingAttr, WarpgroupMappingAttr, WarpMappingAttr, LaneMappingAttr),
-        ThreadMappingAttr,
-    ),
-    "tosa": (ShapeType, BlockScaledIntegerType, ResizeModeAttr, BlockSizeAttr),
-}
-"""The attributes and types that are added likewise."""
+            return AFFINE_OPS
+        case "arith":
+            from layout_ir.dialects.upstream.arith_ops import ARITH_OPS
+
+            return ARITH_OPS
+        case "math":
+            from layout_ir.dialects.upstream.arith_ops import MATH_OPS
+
+            return MATH_OPS
+        case "func":
+            from layout_ir.dialects.upstream.func_ops import FUNC_OPS
+
+            return FUNC_OPS
+        case "cf":
+            from layout_ir.dialects.upstream.func_ops import CF_OPS
+
+            return CF_OPS
+        case "index":
+            from layout_ir.dialects.upstream.index_ops import INDEX_OPS
+
+            return INDEX_OPS
+        case "linalg":
+            from layout_ir.dialects.upstream.linalg_forms import FORM_OPS
+            from layout_ir.dialects.upstream.linalg_named import NAMED_OPS
+            from layout_ir.dialects.upstream.linalg_relayout import PackOp, UnPackOp
+
+            return (PackOp, UnPackOp, *FORM_OPS, *NAMED_OPS)
+        case "memref":
+            from layout_ir.dialects.upstream.memref_ops import MEMREF_OPS
+            from layout_ir.dialects.upstream.wider_ops import WIDER_OPS
+
+            return (*MEMREF_OPS, *WIDER_OPS["memref"])
+        case "scf":
+            from layout_ir.dialects.upstream.loop_ops import SCF_OPS
+
+            return SCF_OPS
+        case "tensor":
+            from layout_ir.dialects.upstream.tensor_ops import TENSOR_OPS
+            from layout_ir.dialects.upstream.wider_ops import WIDER_OPS
+
+            return (*TENSOR_OPS, *WIDER_OPS["tensor"])
+        case "tosa":
+            from layout_ir.dialects.upstream.single_ops import SINGLE_OPS
+            from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
+            from layout_ir.dialects.upstream.wider_ops import WIDER_OPS
+
+            return (*TOSA_OPS.values(), *WIDER_OPS["tosa"], *SINGLE_OPS["tosa"])
+        case "vector":
+            from layout_ir.dialects.upstream.vector_ops import VECTOR_OPS
+
+            return VECTOR_OPS
+        case "bufferization" | "ml_program" | "quant":
+            from layout_ir.dialects.upstream.single_ops import SINGLE_OPS
+
+            return SINGLE_OPS[dialect]
+        case _:
+            return ()
+
+
+def added_attributes(dialect: str) -> tuple[type[Attribute], ...]:
+    """The attributes and types that are added likewise."""
+    match dialect:
+        case "index":
+            from layout_ir.dialects.upstream.index_ops import ComparisonAttr
+
+            return (ComparisonAttr,)
+        case "linalg":
+            from layout_ir.dialects.upstream.word_attributes import LINALG_ATTRIBUTES
+
+            return LINALG_ATTRIBUTES
+        case "tosa":
+            from layout_ir.dialects.upstream.tosa_ops import BlockScaledIntegerType, ShapeType
+            from layout_ir.dialects.upstream.word_attributes import TOSA_ATTRIBUTES
+
+            return (ShapeType, BlockScaledIntegerType, *TOSA_ATTRIBUTES)
+        case "vector":
+            from layout_ir.dialects.upstream.vector_ops import IteratorTypeAttr
+
+            return (IteratorTypeAttr,)
+        case "gpu" | "ml_program" | "quant" | "sparse_tensor":
+            from layout_ir.dialects.upstream.verbatim_attributes import VERBATIM_ATTRIBUTES
+
+            return VERBATIM_ATTRIBUTES[dialect]
+        case _:
+            return ()
 
 
 def with_additions(name: str, load: Callable[[], Dialect]) -> Dialect:
     """The dialect that `load` returns and `name` names, with what is added to it, as a new object."""
     dialect = load()
-    ops, attributes = ADDITIONS.get(name, ()), ATTRIBUTES.get(name, ())
+    ops, attributes = added_ops(name), added_attributes(name)
     names = {added.name for added in (*ops, *attributes)}
     return replace(
         dialect,
         _operations=[*(op for op in dialect.operations if op.name not in names), *ops],
         _attributes=[*(each for each in dialect.attributes if each.name not in names), *attributes],
     )
-
-
-__all__ = ["ADDITIONS", "PackOp", "RelayoutOp", "UnPackOp", "with_additions"]

@@ -6,7 +6,7 @@ is kept but for the spaces between its words, so that two that differ in them al
 
 from __future__ import annotations
 
-from xdsl.ir import Data, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -137,3 +137,15 @@ class TokenType(ParametrizedAttribute, TypeAttribute):
     """What orders accesses of globals in a graph."""
 
     name = "ml_program.token"
+
+
+VERBATIM_ATTRIBUTES: dict[str, tuple[type[Attribute], ...]] = {
+    "ml_program": (ExternAttr, TokenType),
+    "sparse_tensor": (SparseEncodingAttr,),
+    "quant": (UniformQuantizedType, AnyQuantizedType, CalibratedQuantizedType),
+    "gpu": (
+        *(AddressSpaceAttr, BlockMappingAttr, WarpgroupMappingAttr, WarpMappingAttr, LaneMappingAttr),
+        ThreadMappingAttr,
+    ),
+}
+"""The classes by dialect."""

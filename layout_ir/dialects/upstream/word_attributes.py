@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Data
+from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -65,3 +65,12 @@ class BlockSizeAttr(WordAttr):
     """How many elements of a block-scaled tensor share a scale, such as `BLOCK_SIZE_32`."""
 
     name = "tosa.block_size"
+
+
+LINALG_ATTRIBUTES: tuple[type[Attribute], ...] = (
+    TypeFunctionAttr,
+    ElementwiseKindAttr,
+    UnaryFunctionAttr,
+    BinaryFunctionAttr,
+)
+TOSA_ATTRIBUTES: tuple[type[Attribute], ...] = ResizeModeAttr, BlockSizeAttr

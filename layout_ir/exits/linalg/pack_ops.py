@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.dialects.upstream import PackOp, UnPackOp
+from layout_ir.dialects.upstream.linalg_relayout import PackOp, UnPackOp
 from layout_ir.elements.element_types import element_type
 from layout_ir.exits.linalg.linalg_builder import LinalgBuilder
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import layout_ir as li
 from layout_ir.api.program_text import parse_program
-from layout_ir.dialects.upstream import PackOp, RelayoutOp, UnPackOp
+from layout_ir.dialects.upstream.linalg_relayout import PackOp, RelayoutOp, UnPackOp
 from layout_ir.errors import LayoutError
 from tests.oracles.mlir_text import check_forms, mlir_opt
 

@@ -10,35 +10,6 @@ from tests.dialects.upstream.round_trips import check_round_trip
 from tests.exits.linalg.mlir_tools import mlir_opt
 
 PROGRAM = """
-func.func @weights(%c: i1, %x: i32) -> i32 {
-  cf.cond_br %c weights([1, 2]), ^a(%x : i32), ^b
-^a(%y: i32):
-  cf.br ^b
-^b:
-  return %x : i32
-}
-func.func private @callee(%x: f32) -> f32
-func.func private @two(f32, f32) -> (f32, i32)
-func.func @calls(%x: f32) -> f32 {
-  %c = constant @callee : (f32) -> f32
-  %y = call_indirect %c(%x) : (f32) -> f32
-  %z = call @callee(%y) : (f32) -> f32
-  %q:2 = call @two(%x, %y) : (f32, f32) -> (f32, i32)
-  return %z : f32
-}
-func.func @result_attrs(%x: tensor<4xf32> {bufferization.writable = true}) -> (tensor<4xf32> {jax.result_info
-      = "a"}) {
-  return %x : tensor<4xf32>
-}
-func.func nested @nested() {
-  return
-}
-func.func @higher(%f: (f32) -> (f32, f32), %g: () -> ()) -> (f32) {
-  %x = arith.constant 1.0 : f32
-  %r:2 = call_indirect %f(%x) : (f32) -> (f32, f32)
-  func.call_indirect %g() : () -> ()
-  return %r#0 : f32
-}
 func.func @buffers(%m: memref<4x?xf32>, %t: tensor<4x?xf32>, %n: index) -> tensor<4x?xf32> {
   %0 = bufferization.to_tensor %m : memref<4x?xf32> to tensor<4x?xf32>
   %1 = bufferization.to_tensor %m restrict writable : memref<4x?xf32> to tensor<4x?xf32>
@@ -107,16 +78,12 @@ def test_globals_of_ml_program_are_read_and_printed_in_their_custom_form():
     assert mlir_opt(to_text(parse_program(written, "program.mlir"))) == written
 
 
-ARGUMENTS = "%f: (f32) -> f32, %x: f32, %c: i1, %m: memref<2xf32>, %t: tensor<2xf32>"
+ARGUMENTS = "%c: i1, %m: memref<2xf32>, %t: tensor<2xf32>"
 
 
 @pytest.mark.parametrize(
     ("ops", "reason"),
     [
-        (
-            """%r:2 = "func.call_indirect"(%f, %x) : ((f32) -> f32, f32) -> (f32, f32)""",
-            r"operands and results are not those of",
-        ),
         (
             """%r = bufferization.to_buffer %t : tensor<2xf32> to memref<3xf32>""",
             r"differ in shape",

@@ -60,7 +60,7 @@ def bound_types(op: Operation) -> Iterator[tuple[int, Attribute]]:
     if op.dialect_name() not in ("arith", "math", "linalg"):
         return
     with loading:  # the dialects of others are a sixth of all that a network needs to be compiled
-        from layout_ir.dialects.upstream import RelayoutOp
+        from layout_ir.dialects.upstream.linalg_relayout import RelayoutOp
         from layout_ir.foreign.structured import structured
     if isinstance(op, RelayoutOp):
         yield 1, op.result.type

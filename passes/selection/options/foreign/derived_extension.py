@@ -13,7 +13,7 @@ from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
 from xdsl.ir import Operation
 
 from layout_ir.dialects.layout import is_tensor
-from layout_ir.dialects.upstream import RelayoutOp
+from layout_ir.dialects.upstream.linalg_relayout import RelayoutOp
 from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.foreign.pointwise import pointwise_operands
 from layout_ir.foreign.structured import ELEMENTWISE, TOSA_STRUCTURED

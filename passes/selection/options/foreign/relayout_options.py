@@ -21,7 +21,7 @@ from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout import dtype_of, format_of, is_any, layout_of
-from layout_ir.dialects.upstream import PackOp, RelayoutOp
+from layout_ir.dialects.upstream.linalg_relayout import PackOp, RelayoutOp
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.scalar import constant_value
 from layout_ir.interfaces import LayoutOption, PadRead

@@ -12,7 +12,7 @@ import layout_ir as li
 from layout_ir.algebra.format import Format
 from layout_ir.api.program_text import parse_program
 from layout_ir.dialects.layout import ReorderOp, format_of
-from layout_ir.dialects.upstream import RelayoutOp
+from layout_ir.dialects.upstream.linalg_relayout import RelayoutOp
 from layout_ir.passes.selection.options.foreign.relayout_options import (
     packed_image,
     relayout_options,
