@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -230,6 +230,18 @@ class Executable:
             # What is wrong with a call is looked for once it failed: most take microseconds.
             check_inputs(inputs)
             raise UnforeseenError("the call of an executable", error) from error
+
+    def __copy__(self) -> Executable:
+        """The executable itself: calls leave nothing in it."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        """Raises TypeError: pickling and deep copies have no use of the addresses of a process."""
+        raise TypeError(
+            "an executable is machine code in the memory of this process, and cannot be pickled or copied: "
+            "Executable.save writes a file for layout_ir.load_executable, and layout_ir.compile(..., cache_dir=...) "
+            "finds in another process what this one compiled"
+        )
 
     def profile(self, inputs: Inputs = (), *, calls: int = 1) -> list[StepTime]:
         """Calls that are timed step by step: what each step computed, in which layouts, how many bytes it touched, and
