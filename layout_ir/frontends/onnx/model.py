@@ -115,20 +115,21 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
 
     Raises OnnxImportError where it is cut or invalid.
     """
-    model, folder, _ = _to_change(source, None)
+    model, folder, _ = _read_copy(source, None)
     return model, folder
 
 
 def read_open_model(source: Source) -> tuple[onnx.ModelProto, Path | None, dict[str, OpenWeights]]:
     """As `read_model`; the large weights of a large file stay in it, and are given by name of the initializer, which
     has none in the model."""
-    model, folder, weights = _to_change(source, open_model)
+    model, folder, weights = _read_copy(source, open_model)
     return model, folder, weights or {}
 
 
-def _to_change(
+def _read_copy(
     source: Source, in_parts: _InParts[_File] | None
 ) -> tuple[onnx.ModelProto, Path | None, _File | None]:
+    """As `_read`, for whoever changes the model: of a ModelProto a copy."""
     model, folder, title, file = _read(source, in_parts)  # says so where the package is missing
     import onnx
 
