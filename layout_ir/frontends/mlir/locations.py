@@ -244,7 +244,7 @@ class LocatedParser(Parser):
     def _parse_dialect_resource_handle(self, dialect_name: str, interface: OpAsmDialectInterface) -> str:
         """The name under which the dialect keeps a resource: another one than in the text, where a program that was
         read before has one of that name. xDSL asks for a new one at each mention then, and loses the data."""
-        key = self.parse_identifier(" for resource handle")
+        key = self.parse_identifier()
         handle = self._resource_handles.get((dialect_name, key))
         if handle is None:
             handle = self._resource_handles[dialect_name, key] = interface.declare_resource(key)
