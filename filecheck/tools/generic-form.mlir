@@ -1,16 +1,17 @@
 // RUN: layout-opt %s --split-input-file --verify-diagnostics
 
 func.func @unknown_op() {
-  // expected-error@+1 {{unknown operation 'vector.vscale': did you mean 'vector.shuffle' or 'vector.store' or 'vector.fma'?; if this is how MLIR writes 'vector.vscale', its generic form can be read: mlir-opt --mlir-print-op-generic FILE | layout-opt --allow-unregistered-dialect}}
-  %0 = vector.vscale
+  // expected-error@+1 {{unknown operation 'complex.powi': did you mean 'complex.pow' or 'complex.im' or 'complex.sin'?; if this is how MLIR writes 'complex.powi', its generic form can be read: mlir-opt --mlir-print-op-generic FILE | layout-opt --allow-unregistered-dialect}}
+  %0 = complex.powi
   func.return
 }
 
 // -----
 
-func.func @form(%x : memref<4xi32>, %i : index, %v : i32) {
+func.func @form() {
   // expected-error@+1 {{its generic form can be read}}
-  %0 = memref.atomic_rmw addi %v, %x[%i] : (i32, memref<4xi32>) -> i32
+  affine.parallel (%i) = (0) to (4) {
+  }
   func.return
 }
 
