@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,12 +22,7 @@ from layout_ir.frontends.onnx.old_opsets import OLDEST_READ, OPSET, renewed
 from layout_ir.frontends.onnx.sparse_tensors import with_dense_constants
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of, bring_inside, check_shape, numpy_type
-from layout_ir.frontends.onnx.weights_in_file import (
-    OpenWeights,
-    WeightsInFile,
-    model_without_weights,
-    open_model,
-)
+from layout_ir.frontends.onnx.weights_in_file import LARGE, OpenWeights, open_model
 
 if TYPE_CHECKING:
     import onnx
@@ -44,8 +40,8 @@ class Model:
     calls: Sequence[Call]
     folder: Path | None
     """The folder of the file, for external data; None for a model that did not come from a file."""
-    weights: WeightsInFile | None = None
-    """The file of the model, where its large weights are still in it and not in `proto`."""
+    weights: Mapping[str, OpenWeights] = field(default_factory=dict[str, OpenWeights])
+    """The initializers whose elements are still in the file of the model, and not in `proto`, by name."""
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -54,11 +50,9 @@ class Model:
 
     def array_of(self, tensor: onnx.TensorProto, title: str) -> NDArray[Any]:
         """The elements of an initializer in its shape. Raises OnnxImportError, naming `title`, as
-        `tensor_protos.array_of` does, and where the file has changed since the model was read."""
-        array = array_of(tensor, self.folder, title)
-        if self.weights is not None and tensor.external_data:
-            self.weights.check_unchanged()
-        return array
+        `tensor_protos.array_of` does, and where the file was written to since the model was read."""
+        weights = self.weights.get(tensor.name)
+        return array_of(tensor, self.folder, title, None if weights is None else weights.read())
 
 
 @dataclass(frozen=True)
@@ -92,7 +86,7 @@ def load(source: AnySource) -> Model:
 
     Raises OnnxImportError where it is cut, invalid or too old.
     """
-    model, folder, title, weights = _read(source, model_without_weights)
+    model, folder, title, weights = _read(source, open_model)
     model = with_dense_constants(model, folder)
     opsets = _opsets(model.opset_import, title)
     for function in model.functions:
@@ -105,7 +99,7 @@ def load(source: AnySource) -> Model:
     # A model of other domains only, as converters of trees write them, need not say it.
     if any("" not in call.opsets and not domain_of(call.proto.domain) for call in calls):
         raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
-    return Model(model, calls, folder, weights)
+    return Model(model, calls, folder, weights or {})
 
 
 def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
@@ -122,7 +116,7 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
 def read_open_model(source: Source) -> tuple[onnx.ModelProto, Path | None, dict[str, OpenWeights]]:
     """As `read_model`; the large weights of a large file stay in it, and are given by name of the initializer, which
     has none in the model."""
-    model, folder, weights = _read_copy(source, open_model)
+    model, folder, weights = _read_copy(source, partial(open_model, least=LARGE))
     return model, folder, weights or {}
 
 

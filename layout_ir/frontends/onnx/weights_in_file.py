@@ -2,8 +2,7 @@
 
 To read a file, parse it and copy weights out of the message takes their memory three times, and that of the message is
 given back late. So of a file the message is read alone: what `raw_data` an initializer has, of `_LEAST` bytes or more,
-stays where it is. For whoever imports it, it is external data afterwards, as weights in a file beside the model, but in
-the file of the model itself: `read_external` reads them. Whoever writes it again has the file open (`OpenModel`).
+stays where it is, in the file, which is kept open (`OpenModel`).
 
 A message of protobuf is a row of fields: the number of the field with the kind of its value, both in one integer, and
 the value, of which kind 2 has its length in front. Integers are written by seven bits, the lowest first.
@@ -12,10 +11,8 @@ the value, of which kind 2 has its length in front. Integers are written by seve
 from __future__ import annotations
 
 import os
-import re
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -30,16 +27,15 @@ _LEAST = 1 << 16
 """Bytes of weights from which on they stay in the file: to find them and open it anew takes 50 us, as long as to copy
 200 kB does, and smaller ones are few bytes together."""
 
-_LEAST_OPEN = 1 << 23
-"""Bytes of a file from which on it is kept open: to go over the fields of 1,000 nodes takes 6 ms, about as long as to
-read and parse so much."""
+LARGE = 1 << 23
+"""Bytes of a file from which on it is quicker not to read them: to go over the fields of 1,000 nodes takes 6 ms, about
+as long as to read and parse so much."""
 
 _GRAPH = 7  # of a model
 _INITIALIZER = 5  # of a graph
 _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 9, 13, 14  # of a tensor
-_KEY, _VALUE = 1, 2  # of an entry of external data
 _EXTERNAL = 1
-"""That the elements of a tensor are external data."""
+"""That the elements of a tensor are not in the message."""
 
 _INTEGER, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 """Kinds of values."""
@@ -50,30 +46,9 @@ _MOST_BYTES = 1 << 31
 _MOST_FIELDS = 1 << 18
 """Of a model, its graph and large tensors together, which take a second: the largest networks have fewer nodes."""
 
-_PLAIN_NAME = re.compile(r"[\w+-][\w .+-]*", re.ASCII)
-"""Names of files that a model can give as the location of its external data, on every system."""
-
 
 class _OtherFile(Exception):
     """The file is none that is read in this way."""
-
-
-@dataclass(frozen=True)
-class WeightsInFile:
-    """The file of a model, as it was when the message was read."""
-
-    path: Path
-    stamp: tuple[int, ...]
-    """What differs where the file was written or replaced."""
-
-    def check_unchanged(self) -> None:
-        """Raises OnnxImportError where the file is another than it was."""
-        try:
-            is_same = stamp_of(os.lstat(self.path)) == self.stamp
-        except OSError:
-            is_same = False
-        if not is_same:
-            raise OnnxImportError(f"'{self.path}' has changed while it was read")
 
 
 class OpenModel:
@@ -117,10 +92,12 @@ class OpenWeights(NamedTuple):
         return self.file.read(self.start, self.nbytes)
 
 
-def open_model(path: Path) -> tuple[onnx.ModelProto, dict[str, OpenWeights]] | tuple[None, None]:
-    """The model in a file without its large weights, which are in neither message nor external data, and these, by name
-    of the initializer; None for a file that is to be read as a whole: one of few bytes, none that can be read anywhere,
-    or one that holds no model. Raises OSError."""
+def open_model(
+    path: Path, least: int = _LEAST
+) -> tuple[onnx.ModelProto, dict[str, OpenWeights]] | tuple[None, None]:
+    """The model in a file of `least` bytes or more without its large weights, which are in neither message nor external
+    data, and these, by name of the initializer; None for a file that is to be read as a whole: one of fewer bytes, none
+    that can be read anywhere, or one that holds no model. Raises OSError."""
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -130,10 +107,10 @@ def open_model(path: Path) -> tuple[onnx.ModelProto, dict[str, OpenWeights]] | t
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
-            if not S_ISREG(status.st_mode) or not _LEAST_OPEN <= status.st_size < _MOST_BYTES:
+            if not S_ISREG(status.st_mode) or not least <= status.st_size < _MOST_BYTES:
                 return None, None
             opened = OpenModel(file, path)
-            rewriting = _Rewriting(file, None)
+            rewriting = _Rewriting(file)
             model.ParseFromString(b"".join(rewriting.model(status.st_size)))
     except (_OtherFile, DecodeError):
         return None, None
@@ -141,35 +118,11 @@ def open_model(path: Path) -> tuple[onnx.ModelProto, dict[str, OpenWeights]] | t
     return model, {initializers[k].name: OpenWeights(opened, *place) for k, place in rewriting.places.items()}
 
 
-def model_without_weights(path: Path) -> tuple[onnx.ModelProto, WeightsInFile] | tuple[None, None]:
-    """The model in a file and where its weights are; None for a file that is to be read as a whole: a small one, one
-    that external data may not be in, or one that holds no model. Raises OSError."""
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    status = os.lstat(path)
-    may_be_external = S_ISREG(status.st_mode) and status.st_nlink == 1 and os.access(path.parent, os.R_OK)
-    is_named = _PLAIN_NAME.fullmatch(path.name) is not None
-    if not may_be_external or not is_named or not _LEAST <= status.st_size < _MOST_BYTES:
-        return None, None
-    model = onnx.ModelProto()
-    try:
-        with path.open("rb") as file:
-            weights = WeightsInFile(path, stamp_of(os.fstat(file.fileno())))
-            model.ParseFromString(b"".join(_Rewriting(file, path.name).model(status.st_size)))
-    except (_OtherFile, DecodeError):
-        return None, None
-    weights.check_unchanged()
-    return model, weights
-
-
 class _Rewriting:
-    """Reads a model from a file and gives the message without weights, piece by piece; with a `name`, they are external
-    data of a file that is called so."""
+    """Reads a model from a file and gives the message without weights, piece by piece."""
 
-    def __init__(self, file: BinaryIO, name: str | None) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._name = name
         self._left = _MOST_FIELDS
         self._initializers = 0
         self.places: dict[int, tuple[int, int]] = {}
@@ -203,12 +156,7 @@ class _Rewriting:
                 # Left out: to say that it is in the message is to say nothing.
             elif number == _RAW_DATA and kind == _BYTES and size >= _LEAST:
                 is_moved = True
-                start = self._file.tell()
-                self.places[self._initializers] = start, size
-                place = {"location": self._name, "offset": start, "length": size}
-                for key, value in place.items() if self._name is not None else ():
-                    entry = _field(_KEY, key.encode()) + _field(_VALUE, str(value).encode())
-                    yield _field(_EXTERNAL_DATA, entry)
+                self.places[self._initializers] = self._file.tell(), size
                 yield _tag(_DATA_LOCATION, _INTEGER) + _integer(_EXTERNAL)
                 self._file.seek(size, os.SEEK_CUR)
             else:

@@ -17,6 +17,7 @@ import pytest
 import layout_ir as li
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx import OnnxImportError, weights_in_file
+from layout_ir.frontends.onnx import model as model_reading
 from layout_ir.passes.onnx.model_file import ALIGNMENT
 from layout_ir.tools.layout_ir import main
 from tests.passes.onnx.optimized import compare, initializer, model_of, random_feeds, transpose, value
@@ -83,7 +84,7 @@ def test_weights_beside_the_model_are_turned_in_the_file_that_is_written(
 def weights_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of any model whose file is given, the weights stay in it; shapes, which decide something, do not."""
     monkeypatch.setattr(weights_in_file, "_LEAST", 80)
-    monkeypatch.setattr(weights_in_file, "_LEAST_OPEN", 1)
+    monkeypatch.setattr(model_reading, "LARGE", 1)
 
 
 @pytest.mark.usefixtures("weights_stay")
