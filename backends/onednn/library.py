@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -237,6 +237,9 @@ def _declare(api: Any) -> None:
     api.dnnl_primitive_desc_query.argtypes = [c_void_p, c_int, c_int, c_void_p]
     api.dnnl_primitive_create.argtypes = [c_void_p, c_void_p]
     api.dnnl_primitive_get_primitive_desc.argtypes = [c_void_p, c_void_p]
+    api.dnnl_sgemm.argtypes = [
+        *[c_char] * 2, *[c_int64] * 3, c_float, c_void_p, c_int64, c_void_p, c_int64, c_float, c_void_p, c_int64
+    ]  # fmt: skip
     api.dnnl_primitive_execute.argtypes = [c_void_p, c_void_p, c_int, c_void_p]
     api.dnnl_reorder_primitive_desc_create.argtypes = [c_void_p] * 6
     for name, arguments in _PRIMITIVE_ARGUMENTS.items():

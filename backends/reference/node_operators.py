@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from typing import Any, cast
@@ -71,17 +71,24 @@ def _hardmax(x: Array) -> Array:
     return found
 
 
+Trip = Callable[[Mapping[str, Any]], "Sequence[Any] | None"]
+"""Computes the outputs of the body of a Loop from the values around it and those of a trip, by name; None where the
+nodes of the body are to be evaluated."""
+
 _OF_ROWS = {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}
 """What the operator of a name computes of each row."""
 
 
 @dataclass(frozen=True)
 class NodeKernels:
-    """What computes the operators of detectors: NumPy, or compiled code of the same arguments and results."""
+    """What computes some operators: NumPy, or compiled code of the same arguments and results."""
 
     selection: Selection | None = None
     """That of `selected_boxes`, where it is not its own."""
     pooled_regions: Callable[[Array, Array, Array, Regions], Array] = pooled_regions
+    product: Callable[[Array, Array], Array] = np.matmul
+    trips: Mapping[str, Trip] = field(default_factory=dict[str, Trip])
+    """By the first output of a Loop, what computes its body."""
 
 
 def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
@@ -180,9 +187,13 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
             if not any(node.has_linked_attribute for node in loop.body.rt_nodes_):
                 run = partial(walk, node_steps(loop.body), loop.body.output_names)
                 values |= loop.body.rt_inits_
+            first = next(filter(None, cast("Sequence[str]", loop.onnx_node.output)), "")
+            compiled = kernels.trips.get(first, lambda values: None)
             while going and (trips is None or trip < int(np.asarray(trips).item())):
                 values |= {counter: np.array(trip, np.int64), continues: np.array(going)}
-                found = run(values)
+                found = compiled(values)
+                if found is None:
+                    found = run(values)
                 going = bool(np.asarray(found[0]).item())
                 values |= zip(names, found[1:], strict=False)
                 for rows, row in zip(scanned, found[1 + len(names) :], strict=True):
@@ -191,6 +202,12 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
             types = _row_types(loop.body)[1 + len(names) :]
             stacked = [_stacked(rows, type) for rows, type in zip(scanned, types, strict=True)]
             return (*(values[name] for name in names), *stacked)
+
+    class MatMul(OpRun):
+        op_domain = ""
+
+        def _run(self, a: Array, b: Array) -> tuple[Array]:
+            return (kernels.product(a, b),)
 
     class MaxPool(OpRun):
         """With indices: for windows with strides of 1, those of the onnx package (1.23) are others, or it fails."""
@@ -484,6 +501,7 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
         GatherND,
         GridSample,
         Loop,
+        MatMul,
         MaxPool,
         NonMaxSuppression,
         OneHot,

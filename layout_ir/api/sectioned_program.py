@@ -74,16 +74,14 @@ class SectionedProgram:
         self.threads = threads
         self.input_names = model.input_names
         self.result_names = model.result_names
-        context = NodeContext(model.versions, model.stated, compile_part, checked)
+        context = NodeContext(model.versions, model.stated, compile_part, threads, checked)
         self.sections = list(_sections(cut, context))
 
     def __call__(self, inputs: Inputs) -> list[Any]:
         """The outputs, in memory of their own."""
-        given = self._model.inputs(inputs)
-        known = {**self._constants, **given}
+        known = {**self._constants, **self._model.inputs(inputs)}
         taken = set(map(id, known.values()))
-        for section in self.sections:
-            section.add(known)
+        self.run(known)
         results = self._model.results(known)
         for number, value in enumerate(results):
             if isinstance(value, np.ndarray):
@@ -92,6 +90,12 @@ class SectionedProgram:
                     results[number] = array.copy()
                 taken.add(id(array))
         return results
+
+    def run(self, known: dict[str, Any]) -> None:
+        """Adds what the nodes give to the inputs that are known; what no input has a part in is added as well."""
+        known |= self._constants
+        for section in self.sections:
+            section.add(known)
 
     def parts(self) -> Iterator[RunnablePlan]:
         """The programs that were compiled so far, each once."""
@@ -248,8 +252,10 @@ def _differ(one: Value | None, other: Value) -> bool:
 
 
 def _sections(cut: Cut, context: NodeContext) -> Iterator[_Section]:
+    from layout_ir.backends.onednn.node_kernels import node_kernels
     from layout_ir.frontends.onnx.subgraphs import captured_names, used_names
 
+    kernels = node_kernels(context.threads)
     used_in = [dict.fromkeys(name for node in nodes for name in used_names(node)) for nodes in cut.groups]
     needed = set(cut.model.result_names)
     after: list[set[str]] = []
@@ -266,7 +272,8 @@ def _sections(cut: Cut, context: NodeContext) -> Iterator[_Section]:
         constants = {name: cut.constants[name] for name in used if name in cut.constants}
         varies = number % 2 == 1
         if varies and all(map(is_cheap, nodes)):
-            yield _Section(NodeEvaluation(nodes, context.versions, outputs, types_fit=True), {}, {})
+            evaluation = NodeEvaluation(nodes, context.versions, outputs, types_fit=True, kernels=kernels)
+            yield _Section(evaluation, {}, {})
             continue
         parameters = [name for name in inputs if name in cut.numbers]
         given = _Nodes(nodes, constants, inputs, outputs, parameters)

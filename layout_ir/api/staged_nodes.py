@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,6 +37,8 @@ from layout_ir.forking import fork_safe, loading
 if TYPE_CHECKING:
     import onnx
     from xdsl.dialects.builtin import ModuleOp
+
+    from layout_ir.api.loop_body import LoopBody
 
     class CompilePart(Protocol):
         """Compiles the program of a part, which it may change; one to be `kept` is for other processes, too."""
@@ -91,6 +93,7 @@ class NodeContext:
     stated: Mapping[str, onnx.ValueInfoProto]
     """What the model says of the types of values, by name."""
     compile: CompilePart
+    threads: int
     checked: bool
     """That of `PlanRunner`."""
 
@@ -132,8 +135,10 @@ class _Stage:
     parameters: tuple[str, ...] = ()
     """Inputs that are constants of the parts."""
     parts: OrderedDict[Any, _Part] = field(default_factory=OrderedDict[Any, _Part])
-    seen: OrderedDict[Any, None] = field(default_factory=OrderedDict[Any, None])
-    """For what there were calls that no part was compiled for."""
+    seen: OrderedDict[Any, int] = field(default_factory=OrderedDict[Any, int])
+    """For what there were calls that no part was compiled for, and how many."""
+    often: int = 2
+    """How many calls a part is compiled for."""
     by_reference: _Part | None = None
     """The nodes in front that are cheap by the reference, for any shapes."""
     is_first: bool = True
@@ -151,14 +156,24 @@ class _Stage:
             self.parts.move_to_end(key)
         return found
 
-    def is_new(self, key: Any) -> bool:
-        """Whether no call came with this before; the next time, one has."""
-        if key in self.seen:
-            return False
-        self.seen[key] = None
+    def comes_often(self, key: Any) -> bool:
+        """Whether a call is one of so many with this that a part is worth it."""
+        calls = self.seen.pop(key, 0) + 1
+        if calls >= self.often:
+            return True
+        self.seen[key] = calls
         if len(self.seen) > _REMEMBERED:
             self.seen.popitem(last=False)
-        return True
+        return False
+
+    def keep(self, key: Any, part: _Part) -> None:
+        """Keeps a part, in place of the one that was not needed for the longest time where there are too many."""
+        self.parts[key] = part
+        if len(self.parts) > _KEPT:
+            self.parts.popitem(last=False)
+            # Where more shapes take turns than are kept, each would be compiled again and again. This way no more
+            # are compiled than there are doublings of the number of calls.
+            self.often *= 2
 
 
 class StagedNodes:
@@ -178,6 +193,7 @@ class StagedNodes:
         self._outputs = outputs
         self._context = context
         self._first = _Stage(nodes, constants, inputs, inputs, tuple(parameters))
+        self._bodies: OrderedDict[Any, LoopBody] = OrderedDict()
         self._lock = RLock()
         fork_safe(self._lock)
 
@@ -202,15 +218,13 @@ class StagedNodes:
                 found = stage.part(key)
                 if found is not None:
                     return found
-                if stage.parts and stage.is_new(key):
+                if stage.parts and not stage.comes_often(key):
                     found = self._by_reference(stage)
                     if found is not None:
                         return found
                 made = self._new_part(stage, known)
                 if made is not None:
-                    stage.parts[key] = made
-                    if len(stage.parts) > _KEPT:
-                        stage.parts.popitem(last=False)
+                    stage.keep(key, made)
                     return made
 
     def _by_reference(self, stage: _Stage) -> _Part | None:
@@ -232,11 +246,37 @@ class StagedNodes:
         return stage.by_reference
 
     def _evaluation(
-        self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str] | None = None
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        outputs: Sequence[str] | None = None,
+        *,
+        trips: Mapping[str, LoopBody] | None = None,
     ) -> NodeEvaluation:
         from layout_ir.backends.onednn.node_kernels import node_kernels
 
-        return NodeEvaluation(nodes, self._context.versions, outputs, kernels=node_kernels())
+        kernels = replace(node_kernels(self._context.threads), trips=trips or {})
+        return NodeEvaluation(nodes, self._context.versions, outputs, kernels=kernels)
+
+    def _ready(self, node: onnx.NodeProto, constants: Mapping[str, Any]) -> NodeEvaluation:
+        """A node whose inputs are known, of which some are the same in all calls that a part is kept for."""
+        if node.op_type != "Loop" or node.domain:
+            return self._evaluation([node])
+        first = next(filter(None, node.output), "")
+        return self._evaluation([node], trips={first: self._body(node, constants)})
+
+    def _body(self, node: onnx.NodeProto, constants: Mapping[str, Any]) -> LoopBody:
+        """The body of a Loop, one for all parts in which the constants that it takes are the same."""
+        from layout_ir.api.loop_body import LoopBody
+        from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
+
+        taken = {name: constants[name] for name in captured_names(node) if name in constants}
+        found = [name for name in taken if name not in self._first.constants]
+        key = *node.output, *((name, _numbers(taken[name])) for name in found)
+        if key not in self._bodies:
+            self._bodies[key] = LoopBody(graphs_of(node)[0], taken, self._context)
+            if len(self._bodies) > _KEPT:
+                self._bodies.popitem(last=False)
+        return self._bodies[key]
 
     def _following(
         self,
@@ -269,13 +309,13 @@ class StagedNodes:
         from layout_ir.frontends.onnx.partial_import import import_prefix
         from layout_ir.frontends.onnx.subgraphs import used_names
 
-        tensors = [name for name in stage.inputs if _is_tensor(known[name]) and name not in stage.parameters]
-        unknown = [name for name in stage.inputs if not _is_tensor(known[name])]
+        tensors = [name for name in stage.inputs if is_tensor(known[name]) and name not in stage.parameters]
+        unknown = [name for name in stage.inputs if not is_tensor(known[name])]
         fixed = {
             **stage.constants,
             **{name: known[name] for name in stage.inputs if name in stage.parameters},
         }
-        constants = {name: value for name, value in fixed.items() if _is_tensor(value)}
+        constants = {name: value for name, value in fixed.items() if is_tensor(value)}
         others = {name: value for name, value in fixed.items() if name not in constants}
         model = load(self._model(stage, known, tensors, others))
         shapes = {name: known[name].shape for name in tensors}
@@ -295,7 +335,7 @@ class StagedNodes:
         # Sizes differ from call to call without end: kept is what the first calls of a process need.
         is_first = stage.is_first and not stage.parts
         runnable = None if prefix.module is None else self._context.compile(prefix.module, kept=is_first)
-        evaluated = [self._evaluation([node]) for node in ready]
+        evaluated = [self._ready(node, {**stage.constants, **prefix.constants}) for node in ready]
         found = {name for nodes in evaluated for name in nodes.outputs}
         done = {id(node) for node in ready}
         following = self._following(
@@ -364,11 +404,16 @@ class StagedNodes:
         for part in self._all_parts():
             if part.runnable is not None:
                 yield part.runnable
+        for body in self._bodies.values():
+            yield from body.parts()
 
     def evaluated(self) -> Counter[str]:
         """The operators of nodes that the reference evaluates between them in all calls, as far as they are known."""
         found = {tuple(nodes.outputs): nodes for part in self._all_parts() for nodes in part.evaluated}
-        return Counter(operator for nodes in found.values() for operator in nodes.operators)
+        return sum(
+            (body.evaluated() for body in self._bodies.values()),
+            Counter(operator for nodes in found.values() for operator in nodes.operators),
+        )
 
     def _all_parts(self) -> Iterator[_Part]:
         left = [self._first]
@@ -382,7 +427,7 @@ class StagedNodes:
 _OURS = {known.array_name for known in ELEMENT_TYPES if not (known.is_packed or known.is_narrow_float)}
 
 
-def _is_tensor(value: Any) -> bool:
+def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor of an element type that programs compute with."""
     array: Any = value
     return isinstance(value, np.ndarray) and _is_ours(array.dtype)
@@ -395,7 +440,7 @@ def _is_ours(dtype: np.dtype[Any]) -> bool:
 
 def _type(value: Any) -> Any:
     """What a part is compiled for of a value that is no parameter; None for what is no tensor."""
-    return (value.dtype, value.shape) if _is_tensor(value) else None
+    return (value.dtype, value.shape) if is_tensor(value) else None
 
 
 def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
@@ -403,6 +448,11 @@ def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
     copy = type(node)()
     copy.CopyFrom(node)
     return copy
+
+
+def _numbers(value: Any) -> Any:
+    """What two values that are the same have in common: the numbers of tensors."""
+    return (value.dtype, value.shape, value.tobytes()) if is_tensor(value) else id(value)
 
 
 def _row_major(array: Array) -> Array:

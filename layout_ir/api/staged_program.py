@@ -41,7 +41,7 @@ class StagedProgram:
         self.threads = threads
         self.input_names = model.input_names
         self.result_names = model.result_names
-        context = NodeContext(model.versions, model.stated, compile_part, checked)
+        context = NodeContext(model.versions, model.stated, compile_part, threads, checked)
         self._nodes = StagedNodes(
             model.nodes, model.constants, model.input_names, model.result_names, context
         )

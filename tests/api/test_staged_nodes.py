@@ -13,6 +13,8 @@ import onnx.numpy_helper
 import pytest
 
 import layout_ir as li
+from layout_ir.api import staged_nodes
+from layout_ir.api.compilation import Compilation
 from layout_ir.api.staged_nodes import CHEAP_OPERATORS, is_cheap
 from layout_ir.backends.reference.node_evaluation import NodeEvaluation
 from layout_ir.gc_pause import gc_paused
@@ -160,3 +162,33 @@ def test_a_node_on_which_the_reference_fails_is_compiled_at_once():
         centered = rows - rows.mean(axis=2, keepdims=True)
         expected = centered / np.sqrt(rows.var(axis=2, keepdims=True) + 1e-5)
         np.testing.assert_allclose(found, expected.reshape(-1, 4, 5), rtol=1e-4, atol=1e-5)
+
+
+@needs_library
+def test_shapes_that_take_turns_are_not_compiled_again_and_again(monkeypatch: pytest.MonkeyPatch):
+    """Twice as many as are kept, in turns: at every call the one that is asked for was dropped."""
+    kept = 2
+    monkeypatch.setattr(staged_nodes, "_KEPT", kept)
+    nodes = [
+        oh.make_node("NonZero", ["x"], ["places"]),
+        oh.make_node("Transpose", ["places"], ["rows"]),
+        oh.make_node("Cast", ["rows"], ["y"], to=onnx.TensorProto.FLOAT),
+    ]
+    x = oh.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (9,))
+    graph = oh.make_graph(nodes, "g", [x], [onnx.ValueInfoProto(name="y")])
+    compiled: list[Any] = []
+    part = Compilation.part
+
+    def counted(self: Compilation, module: Any, *, kept: bool) -> Any:
+        compiled.append(module)
+        return part(self, module, kept=kept)
+
+    monkeypatch.setattr(Compilation, "part", counted)
+    executable = li.compile(oh.make_model(graph, opset_imports=[oh.make_opsetid("", 18)], ir_version=9))
+    turns = 32
+    for call in range(turns * 2 * kept):
+        count = call % (2 * kept) + 1
+        [found] = executable([(np.arange(9) < count).astype(np.float32)])
+        np.testing.assert_array_equal(found, np.arange(count, dtype=np.float32)[:, None])
+    # Without a bound it is one per call, but for the first turn.
+    assert kept < len(compiled) <= kept + np.log2(turns) + 1
