@@ -19,8 +19,9 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import exp, inf, isqrt, log
+from math import inf, isqrt
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -143,18 +144,14 @@ def summary(found: list[tuple[Case, Times]]) -> Iterator[str]:
                 if not pairs:
                     continue
                 ratios = [(times.speedup(group[0], peer), case) for case, times in pairs]
-                mean = _geometric_mean([r.middle for r, _ in ratios])
-                best = _geometric_mean([times.best(peer) / times.best(group[0]) for _, times in pairs])
+                mean = geometric_mean([r.middle for r, _ in ratios])
+                best = geometric_mean([times.best(peer) / times.best(group[0]) for _, times in pairs])
                 worst, case = min(ratios, key=lambda pair: pair[0].middle)
                 slower = sum(r.high < 0.95 for r, _ in ratios)
                 yield (
                     f"{span:14} {group[0]:18} against {peer:21} {len(ratios):3} cases  mean {mean:5.2f}  "
                     f"best {best:5.2f}  least {worst} ({' '.join(str(case).split())})  surely below 0.95: {slower}"
                 )
-
-
-def _geometric_mean(values: list[float]) -> float:
-    return exp(sum(map(log, values)) / len(values))
 
 
 def bytes_of(text: str) -> int:

@@ -33,8 +33,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
-from math import exp, inf, log
+from math import inf
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -269,7 +270,7 @@ def table(results: Sequence[Mapping[str, Any]], worst: int) -> Iterator[str]:
 
 
 def _shares(intervals: Sequence[Interval]) -> str:
-    mean = exp(sum(log(interval.middle) for interval in intervals) / len(intervals))
+    mean = geometric_mean(interval.middle for interval in intervals)
     parts = [f"{len(intervals)} cases, geometric mean {mean:.2f}, least {intervals[0].middle:.2f}"]
     for bound in (GOAL, LEAST):
         reached = sum(interval.middle >= bound for interval in intervals) / len(intervals)

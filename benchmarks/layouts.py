@@ -31,9 +31,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import exp, log
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -328,7 +327,7 @@ def markdown(rows: Sequence[Row]) -> str:
         cells = [_cell(by_name[name]) for name in names]
         lines.append(f"| {_title(row)} | {by_name[OURS].median:.2f} | {' | '.join(cells)} |")
     if rows:
-        means = [exp(sum(log(_ratio(row, name)) for row in rows) / len(rows)) for name in names]
+        means = [geometric_mean(_ratio(row, name) for row in rows) for name in names]
         lines.append(f"| geometric mean | | {' | '.join(f'{mean:.2f}' for mean in means)} |")
     lines += [
         "",

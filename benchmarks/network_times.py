@@ -32,8 +32,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from math import exp, log
 from pathlib import Path
+from statistics import geometric_mean
 from time import perf_counter
 from typing import Any
 
@@ -388,11 +388,11 @@ def markdown(rows: Sequence[Row], peers: Sequence[str]) -> str:
     for threads in sorted({row.threads for row in rows}):
         counted = [row for row in rows if row.threads == threads and row.times[OURS] >= _SHORT]
         for peer in peers:
-            logs = [log(row.ratios[peer][0]) for row in counted if peer in row.ratios]
-            if logs:
+            ratios = [row.ratios[peer][0] for row in counted if peer in row.ratios]
+            if ratios:
                 lines.append(
-                    f"Geometric mean of {peer} over ours, {len(logs)} rows of 1 ms or more, {threads} thread(s): "
-                    f"{exp(sum(logs) / len(logs)):.2f}"
+                    f"Geometric mean of {peer} over ours, {len(ratios)} rows of 1 ms or more, {threads} thread(s): "
+                    f"{geometric_mean(ratios):.2f}"
                 )
     if any(row.memory for row in rows):
         lines += [

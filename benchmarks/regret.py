@@ -18,9 +18,10 @@ import argparse
 import sys
 from collections.abc import Iterator
 from functools import partial
-from math import inf, prod
+from math import inf
 from operator import index
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -95,10 +96,6 @@ def _dtypes(plan: Plan) -> Iterator[np.dtype[Any]]:
         yield np.dtype(f"u{width}") if name is None else storage(name)
 
 
-def _geometric_mean(values: list[float]) -> float:
-    return prod(values) ** (1 / len(values)) if values else 1.0
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -143,7 +140,7 @@ def _regrets(args: argparse.Namespace) -> int:
             for plan, time in sorted(zip(plans, times, strict=True), key=lambda x: x[1])[:4]:
                 print(f"  {size / time / 1e9:7.1f}", " | ".join(str(plan).splitlines()[1:9]))
     print(
-        f"{len(found)} cases: geometric mean {_geometric_mean(found):.3f}, worst {max(found, default=1):.2f}"
+        f"{len(found)} cases: geometric mean {geometric_mean(found or [1.0]):.3f}, worst {max(found, default=1):.2f}"
     )
     return 0
 

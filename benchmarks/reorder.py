@@ -26,8 +26,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from math import exp, log
 from pathlib import Path
+from statistics import geometric_mean
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -112,7 +112,7 @@ def main() -> int:
         else "\n".join(summary(results))
     )
     for size, shares in lowest.items():
-        mean = exp(sum(map(log, shares)) / len(shares))
+        mean = geometric_mean(shares)
         print(
             f"{size} 1T: share of the lower of copy bandwidth and ports {mean:.2f} (least {min(shares):.2f})"
         )

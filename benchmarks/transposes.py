@@ -35,8 +35,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from math import exp, log
 from pathlib import Path
+from statistics import geometric_mean
 from time import perf_counter
 from typing import Any
 
@@ -264,10 +264,6 @@ def _beaten(
         if size(cell) > sizes[least]:
             found[row.name] = f"{size(cell)} > {sizes[least]} ({least})"
     return found
-
-
-def geometric_mean(numbers: Sequence[float]) -> float:
-    return exp(sum(map(log, numbers)) / len(numbers))
 
 
 def means_of(rows: Sequence[Row], columns: Sequence[str]) -> tuple[int, dict[str, float]]:

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from layout_ir.api.program_layouts import formats, layout_of
     from layout_ir.api.program_text import ProgramError, context, parse, to_text
     from layout_ir.api.program_text import print as print
-    from layout_ir.api.reordering import compile_reorder, reorder
+    from layout_ir.api.reorder_compilation import compile_reorder
+    from layout_ir.api.reordering import reorder
     from layout_ir.arrays.descriptor import TensorDesc
     from layout_ir.diagnostics import collect_remarks
     from layout_ir.errors import LayoutError
@@ -68,7 +69,7 @@ _WHERE = {
     "compile": "api.compiling",
     "compile_object": "api.ahead_of_time",
     "compile_prepack": "api.prepacking",
-    "compile_reorder": "api.reordering",
+    "compile_reorder": "api.reorder_compilation",
     "compose": "algebra.concat",
     "concat": "algebra.concat",
     "context": "api.program_text",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, cast
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 
 
 def check_program(module: object) -> None:
@@ -65,6 +65,19 @@ def checked_integers(what: str, numbers: object) -> tuple[int, ...]:
         return tuple(map(operator.index, cast("Any", numbers)))
     except TypeError:
         raise LayoutError(f"{what} {numbers!r} is no row of integers") from None
+
+
+def checked_dim(dim: object, shape: Sequence[int]) -> int:
+    """`dim` as an integer of Python. Raises LayoutError where it is no number of a dim of `shape`."""
+    try:
+        number = operator.index(cast("Any", dim))
+    except TypeError:
+        raise LayoutError(
+            f"dim {dim!r} is no integer: the dims of shape {shape_text(shape)} count from 0"
+        ) from None
+    if not 0 <= number < len(shape):
+        raise LayoutError(f"dim {number} does not exist in shape {shape_text(shape)}")
+    return number
 
 
 def checked_path(path: object, name: str = "path") -> str:

@@ -80,7 +80,7 @@ def test_the_walk_of_optimize_is_where_its_imports_lead():
 
 def test_the_walk_of_compile_reorder_is_where_its_imports_lead():
     walk = named(section("`compile_reorder(source, destination)`")) - {"backends/llvm/aot"}
-    assert walk == reached("layout_ir.api.reordering") - SUPPORT
+    assert walk == reached("layout_ir.api.reorder_compilation") - SUPPORT
 
 
 def rooms_of_the_tree(heading: str) -> list[str]:

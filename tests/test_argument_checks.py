@@ -13,6 +13,8 @@ from layout_ir.argument_checks import (
     check_program,
     check_seconds,
     check_threads,
+    checked_dim,
+    checked_integers,
     checked_path,
     checked_shapes,
 )
@@ -63,6 +65,39 @@ def test_shapes_are_rows_of_whole_numbers_of_any_kind():
 def test_negative_other_shapes_are_named(shapes: object):
     with pytest.raises(LayoutError, match=r"^shapes.*( is no dict | is no row | is no name of an input)"):
         checked_shapes(shapes)
+
+
+def test_integers_of_any_kind_become_those_of_python():
+    numbers = checked_integers("order", np.array([1, 0]))
+    assert numbers == (1, 0)
+    assert {type(number) for number in numbers} == {int}
+
+
+@pytest.mark.parametrize("numbers", [3, None, "ab", (1, 2.0)], ids=repr)
+def test_negative_other_rows_are_named(numbers: object):
+    with pytest.raises(LayoutError, match=r"^order .* is no row of integers$"):
+        checked_integers("order", numbers)
+
+
+def test_a_dim_is_the_number_of_one():
+    assert checked_dim(0, (2, 3)) == 0
+    assert checked_dim(np.int64(1), (2, 3)) == 1
+
+
+@pytest.mark.parametrize(
+    ("dim", "message"),
+    [
+        (2, "dim 2 does not exist in shape 2x3"),
+        (-1, "dim -1 does not exist in shape 2x3"),
+        (1.0, "dim 1.0 is no integer: the dims of shape 2x3 count from 0"),
+        ("c", "dim 'c' is no integer: the dims of shape 2x3 count from 0"),
+        (None, "dim None is no integer: the dims of shape 2x3 count from 0"),
+    ],
+)
+def test_negative_other_dims_are_named(dim: object, message: str):
+    with pytest.raises(LayoutError) as error:
+        checked_dim(dim, (2, 3))
+    assert str(error.value) == message
 
 
 def test_a_path_is_a_text_or_a_path():

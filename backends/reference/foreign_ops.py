@@ -17,7 +17,7 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.backends.reference import structured_evaluation
-from layout_ir.backends.reference.semantics import layout_at_run_time
+from layout_ir.backends.reference.semantics import layout_at_run_time, stored_result
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
@@ -35,13 +35,6 @@ from layout_ir.foreign.structured import structured as loops_of
 
 Run = Callable[[Any, Sequence[Any]], Any]
 """(op, operands) -> its one result."""
-
-
-def _moved(op: Operation, elements: Array) -> Tensor:
-    """The result of `op` from its stored elements; pads hold 0."""
-    type = op.results[0].type
-    dtype = dtype_of(type)
-    return Tensor.store(elements, layout_at_run_time(type), dtype, stored_number(0, dtype))
 
 
 def _made(op: Operation, elements: Array) -> Tensor:
@@ -128,13 +121,13 @@ def _where(
 
 def _extract_slice(op: tensor.ExtractSliceOp, operands: Sequence[Any]) -> Tensor:
     elements = operands[0].logical()[_where(op, operands, 1)]
-    return _moved(op, elements.reshape(layout_at_run_time(op.result.type).shape))
+    return stored_result(op, elements.reshape(layout_at_run_time(op.result.type).shape))
 
 
 def _insert_slice(op: tensor.InsertSliceOp, operands: Sequence[Any]) -> Tensor:
     elements = np.array(operands[1].logical())
     write_slice(op, operands, elements)
-    return _moved(op, elements)
+    return stored_result(op, elements)
 
 
 def write_slice(
@@ -162,7 +155,7 @@ def _gather(op: GatherOp, operands: Sequence[Any]) -> Tensor:
     dims = [int(dim) for dim in op.gather_dims.get_values()]
     where = _coordinates(x, operands[1], dims)
     slices = np.moveaxis(x.logical(), dims, range(len(dims)))[where]
-    return _moved(op, slices.reshape(layout_at_run_time(op.result.type).shape))
+    return stored_result(op, slices.reshape(layout_at_run_time(op.result.type).shape))
 
 
 def _scatter(op: ScatterOp, operands: Sequence[Any]) -> Tensor:
@@ -172,7 +165,7 @@ def _scatter(op: ScatterOp, operands: Sequence[Any]) -> Tensor:
     elements = np.array(x.logical())
     slices = np.moveaxis(elements, dims, range(len(dims)))  # a view
     slices[where] = operands[0].logical().reshape(slices[where].shape)
-    return _moved(op, elements)
+    return stored_result(op, elements)
 
 
 def _generate(op: GenerateOp, outside: Callable[[SSAValue], Any]) -> Tensor:
@@ -192,7 +185,7 @@ def _generate(op: GenerateOp, outside: Callable[[SSAValue], Any]) -> Tensor:
     except Trap as error:
         raise LayoutError(f"ends the program: {error}") from error
     elements = np.broadcast_to(np.asarray(value), shape).astype(computed(dtype), copy=False)
-    return _moved(op, narrow(elements, dtype))
+    return stored_result(op, narrow(elements, dtype))
 
 
 def _pad(op: tensor.PadOp, operands: Sequence[Any]) -> Tensor:
@@ -205,7 +198,7 @@ def _pad(op: tensor.PadOp, operands: Sequence[Any]) -> Tensor:
     if min((*low, *high), default=0) < 0:
         raise LayoutError(f"pads of {low} in front and {high} behind: fewer than none have no meaning")
     filling = stored_number(float(value), x.dtype)
-    return _moved(op, _padded(x.logical(), low, high, filling))
+    return stored_result(op, _padded(x.logical(), low, high, filling))
 
 
 def _padded(elements: Array, low: Sequence[int], high: Sequence[int], number: Any) -> Array:
@@ -215,11 +208,11 @@ def _padded(elements: Array, low: Sequence[int], high: Sequence[int], number: An
 
 def _concat(op: tensor.ConcatOp | tosa.ConcatOp, operands: Sequence[Any]) -> Tensor:
     axis = (op.dim if isinstance(op, tensor.ConcatOp) else op.axis).value.data
-    return _moved(op, np.concatenate([x.logical() for x in operands], axis=axis))
+    return stored_result(op, np.concatenate([x.logical() for x in operands], axis=axis))
 
 
 def _cast(op: tensor.CastOp, operands: Sequence[Any]) -> Tensor:
-    return _moved(op, operands[0].logical())
+    return stored_result(op, operands[0].logical())
 
 
 def _dim(op: tensor.DimOp, operands: Sequence[Any]) -> int:
@@ -245,7 +238,7 @@ def _insert(op: tensor.InsertOp, operands: Sequence[Any]) -> Tensor:
     x: Tensor = operands[1]
     elements = np.array(x.logical())
     elements[_place(x, operands[2:])] = stored_number(operands[0], x.dtype)
-    return _moved(op, elements)
+    return stored_result(op, elements)
 
 
 def _from_elements(op: tensor.FromElementsOp, operands: Sequence[Any]) -> Tensor:
@@ -269,7 +262,7 @@ def _tosa_slice(op: Operation, operands: Sequence[Any]) -> Tensor:
         raise LayoutError(
             f"the slice of {shape_text(sizes)} from {list(operands[1])} leaves {shape_text(x.shape)}"
         )
-    return _moved(op, x.logical()[tuple(map(slice, operands[1], ends))])
+    return stored_result(op, x.logical()[tuple(map(slice, operands[1], ends))])
 
 
 def _tosa_pad(op: Operation, operands: Sequence[Any]) -> Tensor:
@@ -277,15 +270,15 @@ def _tosa_pad(op: Operation, operands: Sequence[Any]) -> Tensor:
     if min(operands[1], default=0) < 0:
         raise LayoutError(f"pads of {list(operands[1])}: fewer than none have no meaning")
     number = operands[2].logical().reshape(-1)[0]
-    return _moved(op, _padded(x.logical(), operands[1][::2], operands[1][1::2], number))
+    return stored_result(op, _padded(x.logical(), operands[1][::2], operands[1][1::2], number))
 
 
 def _tosa_tile(op: Operation, operands: Sequence[Any]) -> Tensor:
-    return _moved(op, np.tile(operands[0].logical(), operands[1]))
+    return stored_result(op, np.tile(operands[0].logical(), operands[1]))
 
 
 def _tosa_reverse(op: Operation, operands: Sequence[Any]) -> Tensor:
-    return _moved(op, np.flip(operands[0].logical(), movement.reversed_dim_of(op)))
+    return stored_result(op, np.flip(operands[0].logical(), movement.reversed_dim_of(op)))
 
 
 def _pack(op: PackOp, operands: Sequence[Any]) -> Tensor:
@@ -302,7 +295,7 @@ def _pack(op: PackOp, operands: Sequence[Any]) -> Tensor:
         filling = stored_number(operands[2], x.dtype)
         more = [(0, extent - own) for extent, own in zip(extents, x.shape, strict=True)]
         box = np.pad(x.logical(), more, constant_values=filling)
-    return _moved(op, _in_tiles(op, box))
+    return stored_result(op, _in_tiles(op, box))
 
 
 def _in_tiles(op: RelayoutOp, box: Array) -> Array:
@@ -335,7 +328,7 @@ def _unpack(op: UnPackOp, operands: Sequence[Any]) -> Tensor:
     box = x.transpose(order).reshape(whole)
     if layout.is_padded and tuple(layout.padded_shape) == tuple(whole):
         return Tensor.store_box(np.ascontiguousarray(box), layout, dtype_of(type))
-    return _moved(op, box[tuple(slice(extent) for extent in layout.shape)])
+    return stored_result(op, box[tuple(slice(extent) for extent in layout.shape)])
 
 
 _TENSOR_OPS: dict[type[Operation], Run] = {

@@ -42,12 +42,10 @@ def layout_at_run_time(type: Attribute) -> Layout:
 
 def _computed_result(op: Operation, values: Array) -> Tensor:
     """The result of `op` from its elements in the type they were computed in; pads hold 0."""
-    type = op.results[0].type
-    dtype = dtype_of(type)
-    return Tensor.store(narrow(values, dtype), layout_at_run_time(type), dtype, stored_number(0, dtype))
+    return stored_result(op, narrow(values, dtype_of(op.results[0].type)))
 
 
-def _stored_result(op: Operation, stored: Array) -> Tensor:
+def stored_result(op: Operation, stored: Array) -> Tensor:
     """The result of `op` from its stored elements; pads hold 0."""
     type = op.results[0].type
     dtype = dtype_of(type)
@@ -195,26 +193,26 @@ def _gather(op: nn.GatherOp, x: Tensor, indices: Tensor) -> Tensor:
         raise LayoutError(
             f"index {wrong.flat[0]} of nn.gather is not in {-extent}..{extent - 1}, dim {op.axis}"
         )
-    return _stored_result(op, np.take(x.logical(), numbers, axis=op.axis))
+    return stored_result(op, np.take(x.logical(), numbers, axis=op.axis))
 
 
 def _arg_reduce(op: nn.ArgMaxOp | nn.ArgMinOp, x: Tensor) -> Tensor:
     data = elements(x)
     function = np.argmax if isinstance(op, nn.ArgMaxOp) else np.argmin
     values = function(np.flip(data, op.axis) if op.select_last else data, axis=op.axis, keepdims=op.keepdims)
-    return _stored_result(op, (x.shape[op.axis] - 1 - values if op.select_last else values).astype(np.int64))
+    return stored_result(op, (x.shape[op.axis] - 1 - values if op.select_last else values).astype(np.int64))
 
 
 def _concat(op: nn.ConcatOp, *operands: Tensor) -> Tensor:
-    return _stored_result(op, np.concatenate([operand.logical() for operand in operands], axis=op.axis))
+    return stored_result(op, np.concatenate([operand.logical() for operand in operands], axis=op.axis))
 
 
 def _pad(op: nn.PadOp, x: Tensor) -> Tensor:
-    return _stored_result(op, array_ops.pad(x.logical(), op.pads, op.mode, stored_number(op.value, x.dtype)))
+    return stored_result(op, array_ops.pad(x.logical(), op.pads, op.mode, stored_number(op.value, x.dtype)))
 
 
 def _tile(op: nn.TileOp, x: Tensor) -> Tensor:
-    return _stored_result(op, np.tile(x.logical(), op.repeats))
+    return stored_result(op, np.tile(x.logical(), op.repeats))
 
 
 def _cum_sum(op: nn.CumSumOp, x: Tensor) -> Tensor:
@@ -223,7 +221,7 @@ def _cum_sum(op: nn.CumSumOp, x: Tensor) -> Tensor:
 
 
 def _slice(op: nn.SliceOp, x: Tensor) -> Tensor:
-    return _stored_result(op, array_ops.slice_elements(x.logical(), op.starts, op.sizes, op.steps))
+    return stored_result(op, array_ops.slice_elements(x.logical(), op.starts, op.sizes, op.steps))
 
 
 def _resize(op: nn.ResizeOp, x: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from layout_ir.algebra.factors import BoundFactor
 from layout_ir.algebra.layout import Layout, check_layouts
 from layout_ir.algebra.layout_builder import chains_of, counted, ordered, with_steps
 from layout_ir.algebra.steps import Steps, UnitStride, fit
+from layout_ir.argument_checks import checked_dim, checked_integers
 from layout_ir.errors import LayoutError, public, shape_text
 
 _ENUMERATION_BOUND = 1 << 16
@@ -36,8 +37,7 @@ def split(layout: Layout, sizes: Sequence[int], dim: int) -> list[Layout]:
     [Format.parse("(a, b) : [a*8, b]").bind((2, 3)), Format.parse("(a, b) : [a*8, b], offset = 3").bind((2, 5))]
     """
     check_layouts(layout)
-    if not 0 <= dim < layout.rank:
-        raise LayoutError(f"dim {dim} does not exist in shape {shape_text(layout.shape)}")
+    dim, sizes = checked_dim(dim, layout.shape), checked_integers("sizes", sizes)
     if sum(sizes) != layout.shape[dim] or any(size < 0 for size in sizes):
         raise LayoutError(
             f"parts {list(sizes)} do not add up to dim {dim} of extent {layout.shape[dim]}: {sum(sizes)}"
@@ -63,12 +63,15 @@ def concat(layouts: Sequence[Layout], dim: int) -> Layout:
     >>> concat(split(Format.from_tag("ab").bind((2, 8)), (3, 5), 1), 1)
     Format.parse("(a, b) : [a, b]").bind((2, 8))
     """
+    try:
+        layouts = list(layouts)
+    except TypeError:
+        raise LayoutError(f"concat takes a sequence of Layouts, not {layouts!r}") from None
     if not layouts:
         raise LayoutError("concat needs at least one layout")
     check_layouts(*layouts)
     first = layouts[0]
-    if not 0 <= dim < first.rank:
-        raise LayoutError(f"dim {dim} does not exist in shape {shape_text(first.shape)}")
+    dim = checked_dim(dim, first.shape)
     for other in layouts[1:]:
         _check_parts(first, other, dim)
     parts = [part for part in layouts if part.shape[dim]] or [first]

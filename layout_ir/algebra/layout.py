@@ -359,6 +359,7 @@ class Layout:
         Layouts whose different swizzles reach beyond bit 10 of the address, or with extents beyond 2^16, may count as
         different though they are the same: comparing them would take long.
         """
+        check_layouts(other)
         if self.shape != other.shape:
             raise LayoutError(
                 f"layouts of different shapes cannot be the same map: {self.shape} != {other.shape}"
@@ -381,7 +382,7 @@ class Layout:
 
     def permute(self, order: Sequence[int]) -> Layout:
         """The layout of the transposed tensor: its dim k is dim `order[k]` of this one (as numpy.transpose)."""
-        return views.permute(self, order)
+        return views.permute(self, checked_integers("order", order))
 
     def reshape(self, shape: Sequence[int], *, keep_pads: bool = False) -> Layout:
         """The layout of the same buffer seen as `shape`. Raises LayoutError where no layout says that."""
@@ -389,6 +390,7 @@ class Layout:
 
     def merge_dims(self, dim: int, count: int) -> Layout:
         """Dims [dim, dim + count) as one. Raises LayoutError where no layout says that."""
+        dim, count = checked_integers("dim and count", (dim, count))
         return reshape.merge_dims(self, dim, count)
 
     def split_dim(self, dim: int, extents: Sequence[int]) -> Layout:

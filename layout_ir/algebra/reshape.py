@@ -19,6 +19,7 @@ from layout_ir.algebra.factors import BoundFactor
 from layout_ir.algebra.layout_builder import counted, on_axes, ordered, with_low, with_terms
 from layout_ir.algebra.steps import UnitStride, fit
 from layout_ir.algebra.tag import names_for
+from layout_ir.argument_checks import checked_dim
 from layout_ir.errors import LayoutError, shape_text
 
 if TYPE_CHECKING:
@@ -113,8 +114,7 @@ def split_dim(layout: Layout, dim: int, extents: Sequence[int]) -> Layout:
     >>> Format.from_tag("aB4b").bind((2, 8)).split_dim(1, (2, 4))
     Format.parse("(n, c, w) : [n, c, w], pad = zero").bind((2, 2, 4))
     """
-    if not 0 <= dim < layout.rank:
-        raise LayoutError(f"dim {dim} does not exist in shape {shape_text(layout.shape)}")
+    dim = checked_dim(dim, layout.shape)
     if prod(extents) != layout.shape[dim]:
         raise LayoutError(
             f"cannot split dim {dim} of extent {layout.shape[dim]} into {shape_text(extents)}: "

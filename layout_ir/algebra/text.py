@@ -35,7 +35,8 @@ class _Parser(Scanner):
 
     def __init__(self, text: str):
         super().__init__(text, pattern=_TOKEN)
-        self.names: list[str] = []
+        self.names: dict[str, int] = {}
+        """Each dim name with the number of its dim."""
         for token in self.tokens:
             if token.kind == "unknown":
                 self.fail(f"unexpected character {token.text!r} in format", token)
@@ -58,7 +59,7 @@ class _Parser(Scanner):
         size = self.size(name) if self.accept(":") else None
         stride = self.number(f"as the stride of '{name}'") if self.accept("*") else None
         axis = self.word("an axis name behind '@'") if self.accept("@") else MEMORY
-        return Factor(self.names.index(name), size, stride, axis)
+        return Factor(self.names[name], size, stride, axis)
 
     def factors(self, *ends: str) -> tuple[Factor, ...]:
         result: list[Factor] = []
@@ -97,7 +98,7 @@ class _Parser(Scanner):
             token, name = self.token, self.word("a dim name")
             if name in self.names:
                 self.fail(f"dim '{name}' is declared twice", token)
-            self.names.append(name)
+            self.names[name] = len(self.names)
         self.expect(":", where="between the dim names and the factors")
         opening = self.token
         self.expect("[", where="before the factors")

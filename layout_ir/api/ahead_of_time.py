@@ -8,7 +8,7 @@ from dataclasses import replace
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.algebra.layout import Layout
-from layout_ir.api.reordering import dtype_of_side, quantization_of_sides
+from layout_ir.api.reorder_compilation import dtype_of_side, quantization_of_sides
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
 from layout_ir.backends.llvm.aot.object_file import Unit, compile_ahead

@@ -406,7 +406,7 @@ def _copy_compiled(
     if source is None or destination is None:
         return False
     with loading:  # the compiler takes longer to import than small tensors take to move
-        from layout_ir.api.reordering import compile_reorder
+        from layout_ir.api.reorder_compilation import compile_reorder
     try:
         kernel = compile_reorder(source[0], destination[0], dtype)
     except LayoutError:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
-from layout_ir.api.reordering import quantization_of_sides
+from layout_ir.api.reorder_compilation import quantization_of_sides
 from layout_ir.argument_checks import check_threads
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import element_type_of, storage_of

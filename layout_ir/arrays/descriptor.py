@@ -38,6 +38,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import PadPolicy, check_pad
 from layout_ir.algebra.tag import names_for
+from layout_ir.argument_checks import checked_integers
 from layout_ir.elements.element_types import canonical_name, element_type
 from layout_ir.elements.quantization import check_quantization
 from layout_ir.errors import LayoutError, public_methods
@@ -96,7 +97,7 @@ class TensorDesc:
         values: tuple[object, ...] = ((), "", None, None, 0, None, None, 0, None)
         if dtype is not None or shape or layout is not None or strides is not None:
             try:
-                values = _resolved(tuple(shape), dtype, layout, strides, offset, pad, scale, zero_point)
+                values = _resolved(shape, dtype, layout, strides, offset, pad, scale, zero_point)
             except LayoutError:
                 if not allow_empty:
                     raise
@@ -319,9 +320,10 @@ class TensorDesc:
         """Dim d becomes dim perm[d] of the result (oneDNN's convention, the inverse of `permute`)."""
 
         def scattered(layout: Layout) -> Layout:
-            if sorted(perm) != list(range(layout.rank)):
-                raise LayoutError(f"{list(perm)} is not a permutation of the {layout.rank} dims of {self}")
-            return layout.permute([list(perm).index(d) for d in range(layout.rank)])
+            places = checked_integers("perm", perm)
+            if sorted(places) != list(range(layout.rank)):
+                raise LayoutError(f"{list(places)} is not a permutation of the {layout.rank} dims of {self}")
+            return layout.permute([places.index(d) for d in range(layout.rank)])
 
         return self._view(scattered, allow_empty)
 
@@ -336,14 +338,14 @@ class TensorDesc:
 
 
 def _resolved(
-    shape: tuple[Extent, ...], dtype: str | None, layout: Layout | Format | str | None,
+    shape: Sequence[Extent], dtype: str | None, layout: Layout | Format | str | None,
     strides: Sequence[Extent] | None, offset: int, pad: PadPolicy | None, scale: float | None, zero_point: int,
 ) -> tuple[object, ...]:  # fmt: skip
     """The fields of a descriptor, in the order of `_FIELDS`, from its arguments. Raises LayoutError."""
+    shape, strides = _integers("shape", shape), None if strides is None else _integers("strides", strides)
     if dtype is None:
         raise LayoutError(f"a descriptor of shape {_text(shape)} needs an element type")
     dtype = canonical_name(dtype)
-    shape, strides = _integers("shape", shape), None if strides is None else _integers("strides", strides)
     offset = _integers("offset", (offset,))[0] or 0
     if bad := [x for x in shape if x is not None and x < 0]:
         raise LayoutError(f"extent {bad[0]} of shape {_text(shape)} is negative")
@@ -411,7 +413,7 @@ def _integers(what: str, numbers: Sequence[Extent]) -> tuple[Extent, ...]:
     try:
         return tuple(None if x is None else index(x) for x in numbers)
     except TypeError:
-        raise LayoutError(f"{what} {tuple(numbers)} is no row of integers") from None
+        raise LayoutError(f"{what} {numbers!r} is no row of integers") from None
 
 
 def _check_known(what: str, known: Sequence[Extent], given: Sequence[int]) -> None:

@@ -35,14 +35,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import element_type_of
 from layout_ir.dialects.nn.elementwise import divide, erf
-from layout_ir.dialects.upstream.arith_ops import (
-    ErfcOp,
-    IndexCastUnsignedOp,
-    IsFiniteOp,
-    IsNaNOp,
-    RemainderOp,
-    known_as,
-)
+from layout_ir.dialects.upstream.arith_ops import IndexCastUnsignedOp, RemainderOp, known_as
+from layout_ir.dialects.upstream.math_ops import ErfcOp, IsFiniteOp, IsNaNOp
 from layout_ir.elements.element_types import element_type
 from layout_ir.elements.numpy_types import HALVES, computed, narrow, widen
 from layout_ir.errors import LayoutError

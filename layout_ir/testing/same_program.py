@@ -28,7 +28,7 @@ from layout_ir.dialects.layout import dtype_of, is_number, is_tensor
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.frontends.mlir.locations import LocatedParser
-from layout_ir.tools.validation import COARSE, TOLERANCE, numbers_of, random_inputs
+from layout_ir.tools.validation import COARSE, TOLERANCE, numbers_of, runs_of_both
 
 Program = ModuleOp | str
 
@@ -118,18 +118,7 @@ def _difference(
     )
     if len(types) != len(others):
         return f"@{name} returns {len(others)} values, it returned {len(types)}"
-    branches = inputs is None and any(is_number(argument.type) for argument in function.args)
-    for condition in (True, False) if branches else (True,):
-        given = random_inputs(function, seed, condition=condition) if inputs is None else inputs
-        try:
-            olds = run(before, given, entry=name, reorders="reference")
-        except LayoutError:
-            if inputs is not None:
-                raise
-            # A function that divides by its arguments traps at a 0 among them.
-            given = random_inputs(function, seed, least=1, condition=condition)
-            olds = run(before, given, entry=name, reorders="reference")
-        news = run(after, given, entry=name, reorders="reference")
+    for given, olds, news in runs_of_both(before, after, function, inputs, seed):
         for number, (old, new, type) in enumerate(
             zip(olds, news, function.function_type.outputs, strict=True)
         ):

@@ -97,7 +97,8 @@ def _drop_unused(graph: onnx.GraphProto, names: list[str]) -> None:
     while names:
         name = names.pop()
         maker = makers.get(name)
-        together = [name] if maker is None else list(maker.output)
+        # The empty name stands for an input or output that is left out.
+        together = [name] if maker is None else [output for output in maker.output if output]
         if not name or name in dropped or any(uses[each] or each in kept for each in together):
             continue
         dropped.update(together)

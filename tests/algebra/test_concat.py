@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,6 +122,21 @@ def test_negative_concat_of_parts_that_do_not_continue_each_other():
         LayoutError, match=r"cannot concat parts of 3, 3, 3, 3, 3 along dim 'a' .* do not continue each other"
     ):
         concat(parts, 0)
+
+
+@pytest.mark.parametrize(
+    ("layouts", "dim", "message"),
+    [
+        (3, 0, "concat takes a sequence of Layouts, not 3"),
+        (Format.from_tag("a").bind((4,)), 0, "concat takes a sequence of Layouts, not Format.parse"),
+        ("a", 0, "a Layout is needed, not 'a'"),
+        ([Format.from_tag("a").bind((4,))] * 2, 1, "dim 1 does not exist in shape 4"),
+        ([Format.from_tag("a").bind((4,))] * 2, "a", "dim 'a' is no integer"),
+    ],
+)
+def test_negative_concat_of_what_are_no_layouts_and_along_no_dim(layouts: Any, dim: Any, message: str):
+    with pytest.raises(LayoutError, match=f"^{message}"):
+        concat(layouts, dim)
 
 
 def test_negative_concat_of_nothing_and_split_that_does_not_add_up():

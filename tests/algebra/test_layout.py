@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -362,11 +362,29 @@ _ROW: Any = Format.from_tag("aB8b").bind((3, 16))
         lambda: _ROW.slice([0, 0], [2.0, 8]),
         lambda: _ROW.broadcast((3.0, 16)),
         lambda: _ROW.broadcast(16),
+        lambda: _ROW.permute(None),
+        lambda: _ROW.permute((0, 1.0)),
+        lambda: _ROW.merge_dims(0, 2.0),
+        lambda: split(_ROW, cast("Any", 3), 0),
     ],
 )
 def test_negative_what_is_no_integer_makes_no_layout(call: Any):
     with pytest.raises(LayoutError, match="is no row of integers"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        (Format.from_tag("nc"), r"and \(n, c\) : \[n, c\] is a Format: bind it to a shape"),
+        ("ab", "not 'ab'"),
+        (None, "not None"),
+    ],
+)
+@pytest.mark.parametrize("relation", ["same_map", "same_store", "same_contract"])
+def test_negative_what_is_no_layout_is_the_same_as_none(relation: str, other: Any, found: str):
+    with pytest.raises(LayoutError, match=f"^a Layout is needed, {found}"):
+        getattr(_ROW, relation)(other)
 
 
 def test_integers_may_be_those_of_numpy():

@@ -619,16 +619,16 @@ import sys
 from layout_ir.api.memory import Memory, _LARGE
 from layout_ir.arrays.descriptor import TensorDesc
 memory = Memory(TensorDesc((_LARGE // 16, 16), "f32", "Ab2a"))
-assert "layout_ir.api.reordering" not in sys.modules
+assert "layout_ir.api.reorder_compilation" not in sys.modules
 memory.set(1.0)
-assert "layout_ir.api.reordering" in sys.modules
+assert "layout_ir.api.reorder_compilation" in sys.modules
 assert (memory.numpy() == 1).all()
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_negative_a_small_tensor_needs_no_compiler(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("layout_ir.api.reordering.compile_reorder", None)
+    monkeypatch.setattr("layout_ir.api.reorder_compilation.compile_reorder", None)
     memory = Memory(TensorDesc((3, 16), "f32", "Ab2a"))
     memory.set(np.arange(48, dtype=np.float32).reshape(3, 16))
     assert memory.numpy()[2, 15] == 47

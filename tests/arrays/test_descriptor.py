@@ -124,6 +124,7 @@ def test_backward_strides_need_an_offset():
         (((2, 3), "f32", "nchw"), r"rank mismatch between \(n, c, h, w\).* and shape 2x3: 4 != 2"),
         (((2, 3), "f32", "abq"), "tag 'abq'"),
         (((2, 3), "f32", Format.from_tag("ab").bind((3, 2))), "has shape 3x2, the descriptor has 2x3"),
+        ((3, "f32", "any"), "shape 3 is no row of integers"),
         (((2.5, 3), "f32", "any"), r"shape \(2.5, 3\) is no row of integers"),
         (((1 << 40, 1 << 40), "f32"), r"not below 2\^63"),
     ],
@@ -312,6 +313,7 @@ def test_quantization_survives_views():
         ("reshape", ((5, 5),), "24 != 25 elements"),
         ("permute", ((0, 0),), "is not a permutation"),
         ("permute_axes", ((0, 2),), r"\[0, 2\] is not a permutation of the 2 dims of 4x6 f32"),
+        ("permute_axes", (4,), "perm 4 is no row of integers"),
     ],
 )
 def test_negative_views_that_do_not_exist(method: str, arguments: tuple[Any, ...], match: str):

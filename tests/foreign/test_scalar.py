@@ -18,7 +18,8 @@ from xdsl.ir import Operation
 from xdsl.utils.test_value import create_ssa_value
 
 import layout_ir
-from layout_ir.dialects.upstream.arith_ops import ErfcOp, RemainderOp
+from layout_ir.dialects.upstream.arith_ops import RemainderOp
+from layout_ir.dialects.upstream.math_ops import ErfcOp
 from layout_ir.foreign.scalar import DIVISIONS, FUNCTIONS, Trap, apply, scalar_of
 
 Number = Any

@@ -8,18 +8,15 @@ library's kernel takes 237.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value
 from layout_ir.backends.llvm.loops.channel_windows import DECLARATIONS, ChannelWindows, Tile
-from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_function
+from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.jit import Code
-from layout_ir.caches import keeps_kernels
 from layout_ir.errors import LayoutError
 
 _SHARED = 1 << 20
@@ -40,19 +37,12 @@ class BytePooling:
             raise LayoutError(f"no code for windows of {windows.source} by channels")
         elements = windows.elements
         self.threads = thread_pool.available(threads) if elements >= _SHARED else 1
-        self.code = _code(_Emitter(windows, dtype == "i8", host()))
+        self.code = loop_code(_Emitter(windows, dtype == "i8", host()))
         self.address = self.code.address("loops")
 
     def arguments(self) -> NDArray[np.uint64]:
         """A row of numbers for calls, in which the addresses are to be filled in."""
         return argument_row(2)
-
-
-@keeps_kernels
-@lru_cache(maxsize=1024)
-def _code(emitter: _Emitter) -> Code:
-    text = emitter.text()
-    return Code(text, emitter.machine, ("loops",), key=text)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,9 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle, spread
 from layout_ir.backends.llvm.loops.channel_windows import DECLARATIONS, ChannelWindows, Tile
 from layout_ir.backends.llvm.loops.integer_sums import requantized, sums_of_pairs
-from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_function
+from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.jit import Code
-from layout_ir.caches import keeps_kernels
 from layout_ir.dialects.nn.depthwise_products import DepthwiseIntegerConv
 from layout_ir.dialects.nn.tensor_types import Shape
 from layout_ir.errors import LayoutError
@@ -48,7 +45,7 @@ class DepthwiseConvolution:
             raise LayoutError(f"no code for windows of {source} by channels")
         emitter = _Emitter(conv, source, dtype == "i8", host())
         self.threads = thread_pool.available(threads) if emitter.windows.elements >= _SHARED else 1
-        self.code = _code(emitter)
+        self.code = loop_code(emitter)
         self.address = self.code.address("loops")
         self._tensors = 4 if conv.requantization is None else 6
 
@@ -61,13 +58,6 @@ def has_code(conv: DepthwiseIntegerConv, source: Shape) -> bool:
     """Whether there are results, rows of windows are written out, and one window fits on the stack where it may leave
     the source."""
     return min(*source, *conv.result_shape(source)) > 0 and _Emitter(conv, source, False, host()).height > 0
-
-
-@keeps_kernels
-@lru_cache(maxsize=1024)
-def _code(emitter: _Emitter) -> Code:
-    text = emitter.text()
-    return Code(text, emitter.machine, ("loops",), key=text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ weights of i8, 77 by those of i16, where f32 has 28 to 47.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -22,11 +21,9 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.emission.iteration import partition
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
 from layout_ir.backends.llvm.loops.integer_sums import requantized, sums_of_pairs
-from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_function
+from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.jit import Code
-from layout_ir.caches import keeps_kernels
 from layout_ir.dialects.nn.integer_products import PackedIntegerConv
 from layout_ir.errors import LayoutError
 
@@ -62,20 +59,13 @@ class IntegerConvolution:
             raise LayoutError(f"no code for windows of {source} in panels of {conv.panel}")
         products = prod(conv.result_shape(source)) * prod(conv.kernel) * source[-1] // conv.group
         self.threads = thread_pool.available(threads) if products >= _SHARED else 1
-        self.code = _code(_Emitter(conv, source, 1 if weight == "i8" else 2, machine, self.threads))
+        self.code = loop_code(_Emitter(conv, source, 1 if weight == "i8" else 2, machine, self.threads))
         self.address = self.code.address("loops")
         self._tensors = 3 if conv.requantization is None else 5
 
     def arguments(self) -> NDArray[np.uint64]:
         """A row of numbers for calls, in which the addresses are to be filled in."""
         return argument_row(self._tensors)
-
-
-@keeps_kernels
-@lru_cache(maxsize=1024)
-def _code(emitter: _Emitter) -> Code:
-    text = emitter.text()
-    return Code(text, emitter.machine, ("loops",), key=text)
 
 
 def _divided(b: Builder, number: Value, by: int) -> tuple[Value, Value]:

@@ -1,12 +1,17 @@
-"""The function of a loop: what a call of it is given, and what it says of it when it is over."""
+"""The function of a loop: its code, what a call of it is given, and what it says of it when it is over."""
 
 from __future__ import annotations
+
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.emission.llvm_builder import Builder
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.caches import keeps_kernels
 from layout_ir.errors import LayoutError
 
 OUTSIDE = 2
@@ -24,6 +29,27 @@ def loop_function(name: str, body: Builder, machine: Machine) -> str:
     parameters = "ptr noalias %arguments, ptr %unused, i64 %part, i64 %parts"
     head = f"define void @{name}({parameters}) {machine.attributes}"
     return "\n".join([*tables, f"{head} {{\nentry:\n{lines}\n  ret void\n}}"])
+
+
+class LoopEmitter(Protocol):
+    """What writes the code of a loop, for one machine. Hashable: those that are equal write the same."""
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the code is for."""
+        ...
+
+    def text(self) -> str:
+        """The code as LLVM IR, with the function `loops`."""
+        ...
+
+
+@keeps_kernels
+@lru_cache(maxsize=1024)
+def loop_code(emitter: LoopEmitter) -> Code:
+    """The code of an emitter, written once for all that are equal."""
+    text = emitter.text()
+    return Code(text, emitter.machine, ("loops",), key=text)
 
 
 def argument_row(tensors: int) -> NDArray[np.uint64]:

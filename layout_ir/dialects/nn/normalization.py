@@ -17,6 +17,22 @@ from layout_ir.errors import LayoutError, shape_text
 from layout_ir.interfaces import PadRead
 
 
+def _check_channels(op: NNOp, x: Shape) -> None:
+    """Raises LayoutError where x has no dim 1."""
+    if len(x) < 2:
+        raise LayoutError(f"{op.name} needs a channel dim 1, but operand 0 is {shape_text(x)}")
+
+
+def _check_per_channel(x: Shape, names: Sequence[str], parameters: Sequence[Shape]) -> None:
+    """Raises LayoutError where a parameter has not one element per channel of x."""
+    for name, shape in zip(names, parameters, strict=True):
+        if shape != x[1:2]:
+            raise LayoutError(
+                f"shape mismatch between {name} and the channels of {shape_text(x)}: "
+                f"{shape_text(shape)} != {x[1]}"
+            )
+
+
 @irdl_op_definition
 class BatchNormOp(NNOp):
     """(x - mean) / sqrt(var + epsilon) * scale + bias per channel (dim 1), as inference does it."""
@@ -35,14 +51,8 @@ class BatchNormOp(NNOp):
     def infer(self) -> Shape:
         """The shape of x; the other operands have one element per channel."""
         x, *parameters = self.shapes
-        if len(x) < 2:
-            raise LayoutError(f"{self.name} needs a channel dim 1, but operand 0 is {shape_text(x)}")
-        for name, shape in zip(("scale", "bias", "mean", "var"), parameters, strict=True):
-            if shape != x[1:2]:
-                raise LayoutError(
-                    f"shape mismatch between {name} and the channels of {shape_text(x)}: "
-                    f"{shape_text(shape)} != {x[1]}"
-                )
+        _check_channels(self, x)
+        _check_per_channel(x, ("scale", "bias", "mean", "var"), parameters)
         return x
 
     def formatted_operands(self) -> Sequence[SSAValue]:
@@ -121,18 +131,12 @@ class GroupNormOp(NNOp):
     def infer(self) -> Shape:
         """The shape of x; scale and bias have one element per channel."""
         x, *parameters = self.shapes
-        if len(x) < 2:
-            raise LayoutError(f"{self.name} needs a channel dim 1, but operand 0 is {shape_text(x)}")
+        _check_channels(self, x)
         if self.groups < 1 or x[1] % self.groups:
             raise LayoutError(
                 f"groups = {self.groups} does not divide the {x[1]} channels of {shape_text(x)}"
             )
-        for name, shape in zip(("scale", "bias"), parameters, strict=True):
-            if shape != x[1:2]:
-                raise LayoutError(
-                    f"shape mismatch between {name} and the channels of {shape_text(x)}: "
-                    f"{shape_text(shape)} != {x[1]}"
-                )
+        _check_per_channel(x, ("scale", "bias"), parameters)
         return x
 
     @property
@@ -162,8 +166,7 @@ class LrnOp(NNOp):
     def infer(self) -> Shape:
         """The shape of x."""
         (x,) = self.shapes
-        if len(x) < 2:
-            raise LayoutError(f"{self.name} needs a channel dim 1, but operand 0 is {shape_text(x)}")
+        _check_channels(self, x)
         if self.size < 1:
             raise LayoutError(f"size = {self.size} is below 1")
         return x

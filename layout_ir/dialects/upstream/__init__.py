@@ -5,7 +5,9 @@ linalg_named.py         named structured ops: products, convolutions, poolings, 
 linalg_bodies.py        their scalar bodies
 linalg_forms.py         linalg.generic, map, reduce, softmax and Winograd transforms
 linalg_syntax.py        what their custom forms have in common
-arith_ops.py            ops of arith and math on tensors, flags, and ops that xDSL lacks
+arith_ops.py            ops of arith on tensors, flags, and ops that xDSL lacks
+math_ops.py             ops of math that xDSL lacks
+elementwise_syntax.py   what forms of ops of arith and math have in common
 tosa_ops.py             ops of tosa, as one table
 tensor_ops.py           ops of tensor that xDSL lacks
 loop_ops.py             scf.forall, and forms of the loops that xDSL has
@@ -13,10 +15,12 @@ memref_ops.py           globals, views and atomic updates of memref
 affine_ops.py           affine.if, affine.max, digits of indices
 index_ops.py            the dialect index
 func_ops.py             func.call_indirect, weights of branches
-vector_ops.py           ops of vector that xDSL lacks
+vector_ops.py           ops of vector that xDSL lacks: shapes and constants;
+vector_products.py      ... sums and products;
+vector_memory_ops.py    ... reads and writes of memory, and masks
 single_ops.py           what is missing here and there
 verbatim_attributes.py  attributes that are carried as text: quantized types, encodings of sparse tensors
-operand_syntax.py       operands that their forms have in common
+operand_syntax.py       operands, bindings and types that their forms have in common
 wider_ops.py            ops that xDSL verifies more strictly than MLIR
 word_attributes.py      attributes that are one word
 
@@ -44,7 +48,7 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
 
             return ARITH_OPS
         case "math":
-            from layout_ir.dialects.upstream.arith_ops import MATH_OPS
+            from layout_ir.dialects.upstream.math_ops import MATH_OPS
 
             return MATH_OPS
         case "func":
@@ -86,9 +90,11 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
 
             return (*TOSA_OPS.values(), *WIDER_OPS["tosa"], *SINGLE_OPS["tosa"])
         case "vector":
+            from layout_ir.dialects.upstream.vector_memory_ops import VECTOR_MEMORY_OPS
             from layout_ir.dialects.upstream.vector_ops import VECTOR_OPS
+            from layout_ir.dialects.upstream.vector_products import VECTOR_PRODUCTS
 
-            return VECTOR_OPS
+            return (*VECTOR_OPS, *VECTOR_PRODUCTS, *VECTOR_MEMORY_OPS)
         case "bufferization" | "ml_program" | "quant":
             from layout_ir.dialects.upstream.single_ops import SINGLE_OPS
 
@@ -114,7 +120,7 @@ def added_attributes(dialect: str) -> tuple[type[Attribute], ...]:
 
             return (ShapeType, BlockScaledIntegerType, *TOSA_ATTRIBUTES)
         case "vector":
-            from layout_ir.dialects.upstream.vector_ops import IteratorTypeAttr
+            from layout_ir.dialects.upstream.vector_products import IteratorTypeAttr
 
             return (IteratorTypeAttr,)
         case "gpu" | "ml_program" | "quant" | "sparse_tensor":

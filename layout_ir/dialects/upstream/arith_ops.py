@@ -1,5 +1,5 @@
-"""Ops of arith and math that MLIR takes on tensors and vectors and xDSL on scalars alone, flags that xDSL lacks, and
-ops that it has not.
+"""Ops of arith that MLIR takes on tensors and vectors and xDSL on scalars alone, flags that xDSL lacks, and ops that it
+has not.
 
     %b = arith.cmpf olt, %x, %y : tensor<3x4xf32>        the result is a tensor<3x4xi1>
     %r = arith.select %b, %x, %y : tensor<3x4xi1>, tensor<3x4xf32>
@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    AnyFloat,
     IndexType,
     IntegerAttr,
     IntegerType,
     TensorType,
     UnitAttr,
-    UnrankedTensorType,
     VectorType,
     i1,
 )
@@ -42,27 +40,17 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-NO_FLAGS = arith.FastMathFlagsAttr("none")
-
-_FLOATS: tuple[Any, ...] = AnyFloat.__args__  # pyright: ignore
-
-
-def element_of(type: Attribute) -> Attribute:
-    """The type of one element of a tensor or vector; of a scalar, its own."""
-    return getattr(type, "element_type", type)
-
-
-def bits_of(type: Attribute) -> Attribute:
-    """The type of a comparison of elements of `type`: as many i1, in the same layout."""
-    match type:
-        case TensorType():
-            return TensorType(i1, type.get_shape(), type.encoding)
-        case UnrankedTensorType():
-            return UnrankedTensorType(i1)
-        case VectorType():
-            return VectorType(i1, type.shape, type.scalable_dims)
-        case _:
-            return i1
+from layout_ir.dialects.upstream.elementwise_syntax import (
+    FLOATS,
+    NO_FLAGS,
+    bits_of,
+    check_bits,
+    check_element,
+    element_of,
+    parse_operands,
+    parse_rest,
+    print_rest,
+)
 
 
 def known_as(op: Operation) -> type[Operation]:
@@ -75,44 +63,6 @@ def known_as(op: Operation) -> type[Operation]:
 
 
 # Comparisons ----------------------------------------------------------------------------------------------------------
-
-
-def _check_bits(of: Attribute, result: Attribute) -> None:
-    if result != bits_of(of):
-        raise VerifyException(f"the result for {of} is {bits_of(of)}, not {result}")
-
-
-def _check_element(type: Attribute, *kinds: type[Attribute]) -> None:
-    if not isinstance(element_of(type), kinds):
-        raise VerifyException(f"elements of {type} are not those that the op takes")
-
-
-def _parse_operands(parser: Parser, count: int) -> list[Any]:
-    operands = [parser.parse_unresolved_operand()]
-    while len(operands) < count:
-        parser.parse_punctuation(",")
-        operands.append(parser.parse_unresolved_operand())
-    return operands
-
-
-def _parse_rest(parser: Parser) -> tuple[arith.FastMathFlagsAttr, dict[str, Attribute], Attribute]:
-    """What stands behind the operands: flags, attributes and a type."""
-    flags = NO_FLAGS
-    if parser.parse_optional_keyword("fastmath") is not None:
-        flags = arith.FastMathFlagsAttr(arith.FastMathFlagsAttr.parse_parameter(parser))
-    attributes = parser.parse_optional_attr_dict()
-    parser.parse_punctuation(":")
-    return flags, attributes, parser.parse_type()
-
-
-def _print_rest(printer: Printer, op: Operation, *types: Attribute) -> None:
-    flags = op.properties.get("fastmath", NO_FLAGS)
-    if isinstance(flags, arith.FastMathFlagsAttr) and flags != NO_FLAGS:
-        printer.print_string(" fastmath")
-        flags.print_parameter(printer)
-    printer.print_op_attributes(op.attributes)
-    printer.print_string(" : ")
-    printer.print_list(types, printer.print_attribute)
 
 
 def _parse_predicate(parser: Parser, words: Sequence[str]) -> int:
@@ -140,8 +90,8 @@ class Comparison(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Any:
         predicate = _parse_predicate(parser, cls.WORDS)
-        operands = _parse_operands(parser, 2)
-        flags, attributes, type = _parse_rest(parser)
+        operands = parse_operands(parser, 2)
+        flags, attributes, type = parse_rest(parser)
         return cls.create(
             operands=parser.resolve_operands(operands, [type, type], parser.pos),
             result_types=[bits_of(type)],
@@ -155,14 +105,14 @@ class Comparison(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.WORDS[self.predicate.value.data]}, ")
         printer.print_list(self.operands, printer.print_ssa_value)
-        _print_rest(printer, self, self.lhs.type)
+        print_rest(printer, self, self.lhs.type)
 
     def verify_(self) -> None:
         left, right, result = (value.type for value in (*self.operands, *self.results))
-        _check_element(left, *self.ELEMENTS)
+        check_element(left, *self.ELEMENTS)
         if left != right:
             raise VerifyException(f"{left} is compared with {right}")
-        _check_bits(left, result)
+        check_bits(left, result)
 
 
 @irdl_op_definition
@@ -181,7 +131,7 @@ class CompareFloatsOp(Comparison, arith.CmpfOp):
     """`arith.cmpf`"""
 
     WORDS: ClassVar[Sequence[str]] = arith.CMPF_COMPARISON_OPERATIONS
-    ELEMENTS: ClassVar[tuple[type[Attribute], ...]] = _FLOATS
+    ELEMENTS: ClassVar[tuple[type[Attribute], ...]] = FLOATS
     FLAGS: ClassVar[bool] = True
 
     name = "arith.cmpf"
@@ -203,8 +153,8 @@ class ChooseOp(arith.SelectOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Any:
-        operands = _parse_operands(parser, 3)
-        _, attributes, type = _parse_rest(parser)
+        operands = parse_operands(parser, 3)
+        _, attributes, type = parse_rest(parser)
         condition: Attribute = i1
         if parser.parse_optional_punctuation(",") is not None:
             condition, type = type, parser.parse_type()
@@ -218,7 +168,7 @@ class ChooseOp(arith.SelectOp):
         printer.print_string(" ")
         printer.print_list(self.operands, printer.print_ssa_value)
         condition = () if self.cond.type == i1 else (self.cond.type,)
-        _print_rest(printer, self, *condition, self.result.type)
+        print_rest(printer, self, *condition, self.result.type)
 
     def verify_(self) -> None:
         condition, *types = (value.type for value in (*self.operands, *self.results))
@@ -249,8 +199,8 @@ def _check_conversion(
 
     def check(op: Operation) -> None:
         given, made = op.operands[0].type, op.results[0].type
-        _check_element(given, *source)
-        _check_element(made, *target)
+        check_element(given, *source)
+        check_element(made, *target)
         if type(given) is not type(made) and (element_of(given) != given or element_of(made) != made):
             raise VerifyException(f"{given} and {made} are not alike")
         if _shape(given) != _shape(made):
@@ -317,14 +267,14 @@ _CONVERSIONS: tuple[type[Operation], ...] = (
     ),
     _conversion(
         arith.ExtFOp,
-        _check_conversion(_FLOATS, _FLOATS, True),
+        _check_conversion(FLOATS, FLOATS, True),
         _FAST,
         fastmath=opt_prop_def(arith.FastMathFlagsAttr),
     ),
-    _conversion(arith.SIToFPOp, _check_conversion(_INTEGERS, _FLOATS, None)),
-    _conversion(arith.UIToFPOp, _check_conversion(_INTEGERS, _FLOATS, None)),
-    _conversion(arith.FPToSIOp, _check_conversion(_FLOATS, _INTEGERS, None)),
-    _conversion(arith.FPToUIOp, _check_conversion(_FLOATS, _INTEGERS, None)),
+    _conversion(arith.SIToFPOp, _check_conversion(_INTEGERS, FLOATS, None)),
+    _conversion(arith.UIToFPOp, _check_conversion(_INTEGERS, FLOATS, None)),
+    _conversion(arith.FPToSIOp, _check_conversion(FLOATS, _INTEGERS, None)),
+    _conversion(arith.FPToUIOp, _check_conversion(FLOATS, _INTEGERS, None)),
     _conversion(arith.IndexCastOp, _check_conversion(_WHOLE, _WHOLE, None)),
     _conversion(IndexCastUnsignedOp, _check_conversion(_WHOLE, _WHOLE, None)),
 )
@@ -368,9 +318,9 @@ class TruncateFloatsOp(arith.TruncFOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Any:
-        operands = _parse_operands(parser, 1)
+        operands = parse_operands(parser, 1)
         mode = _parse_rounding_mode(parser)
-        flags, attributes, type = _parse_rest(parser)
+        flags, attributes, type = parse_rest(parser)
         parser.parse_keyword("to")
         found = {"roundingmode": mode, "fastmath": None if flags == NO_FLAGS else flags}
         return cls.create(
@@ -384,12 +334,12 @@ class TruncateFloatsOp(arith.TruncFOp):
         printer.print_string(" ")
         printer.print_ssa_value(self.input)
         _print_rounding_mode(printer, self)
-        _print_rest(printer, self, self.input.type)
+        print_rest(printer, self, self.input.type)
         printer.print_string(" to ")
         printer.print_attribute(self.result.type)
 
     def verify_(self) -> None:
-        _check_conversion(_FLOATS, _FLOATS, False)(self)
+        _check_conversion(FLOATS, FLOATS, False)(self)
         _check_rounding_mode(self)
 
 
@@ -425,120 +375,8 @@ class RemainderOp(arith.FloatingPointLikeBinaryOperation):
     traits = traits_def(Pure())
 
 
-@irdl_op_definition
-class ErfcOp(math.FloatingPointLikeUnaryMathOperation):
-    """1 less the error function."""
-
-    name = "math.erfc"
-
-    traits = traits_def(Pure())
-
-
-class FloatPredicateOp(IRDLOperation):
-    """A question about each element: the result is an i1 per element. MLIR writes its flags among the attributes."""
-
-    operand = operand_def()
-    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=NO_FLAGS)
-    result = result_def()
-
-    traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Any:
-        operands = _parse_operands(parser, 1)
-        _, attributes, type = _parse_rest(parser)
-        return cls.create(
-            operands=parser.resolve_operands(operands, [type], parser.pos),
-            result_types=[bits_of(type)],
-            properties={"fastmath": attributes.pop("fastmath", NO_FLAGS)},
-            attributes=attributes,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.operand)
-        flags = {} if self.fastmath == NO_FLAGS else {"fastmath": self.fastmath}
-        printer.print_op_attributes({**flags, **self.attributes})
-        printer.print_string(" : ")
-        printer.print_attribute(self.operand.type)
-
-    def verify_(self) -> None:
-        _check_element(self.operand.type, *_FLOATS)
-        _check_bits(self.operand.type, self.result.type)
-
-
-@irdl_op_definition
-class IsFiniteOp(FloatPredicateOp):
-    """Whether it is neither infinite nor NaN."""
-
-    name = "math.isfinite"
-
-
-@irdl_op_definition
-class IsInfiniteOp(FloatPredicateOp):
-    """Whether it is infinite."""
-
-    name = "math.isinf"
-
-
-@irdl_op_definition
-class IsNaNOp(FloatPredicateOp):
-    """Whether it is NaN."""
-
-    name = "math.isnan"
-
-
-@irdl_op_definition
-class IsNormalOp(FloatPredicateOp):
-    """Whether it is finite and no subnormal number or zero."""
-
-    name = "math.isnormal"
-
-
-@irdl_op_definition
-class ClampOp(IRDLOperation):
-    """A float, not less than the one bound and not more than the other."""
-
-    name = "math.clampf"
-
-    T: ClassVar = VarConstraint("T", math.floatingPointLike)
-
-    value = operand_def(T)
-    low = operand_def(T)
-    high = operand_def(T)
-    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=NO_FLAGS)
-    result = result_def(T)
-
-    traits = traits_def(Pure())
-
-    assembly_format = (
-        "$value `to` `[` $low `,` $high `]` (`fastmath` `` $fastmath^)? attr-dict `:` type($result)"
-    )
-
-
-@irdl_op_definition
-class SineAndCosineOp(IRDLOperation):
-    """The sine and the cosine of a float."""
-
-    name = "math.sincos"
-
-    T: ClassVar = VarConstraint("T", math.floatingPointLike)
-
-    operand = operand_def(T)
-    fastmath = prop_def(arith.FastMathFlagsAttr, default_value=NO_FLAGS)
-    sin = result_def(T)
-    cos = result_def(T)
-
-    traits = traits_def(Pure())
-
-    assembly_format = "$operand (`fastmath` `` $fastmath^)? attr-dict `:` type($operand)"
-
-
 ARITH_OPS: tuple[type[Operation], ...] = (
     CompareIntegersOp, CompareFloatsOp, ChooseOp, *_CONVERSIONS, TruncateFloatsOp, *_EXACT, RemainderOp,
-)  # fmt: skip
-MATH_OPS: tuple[type[Operation], ...] = (
-    ErfcOp, IsFiniteOp, IsInfiniteOp, IsNaNOp, IsNormalOp, ClampOp, SineAndCosineOp,
 )  # fmt: skip
 
 _TAKES_PLACE_OF: dict[type[Operation], type[Operation]] = {

@@ -61,7 +61,12 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.upstream.linalg_syntax import parse_results, print_results
-from layout_ir.dialects.upstream.operand_syntax import parse_indices, print_values
+from layout_ir.dialects.upstream.operand_syntax import (
+    parse_binding,
+    parse_indices,
+    print_binding,
+    print_values,
+)
 from layout_ir.dialects.upstream.tensor_ops import ParallelInsertSliceOp
 
 
@@ -79,24 +84,13 @@ def _parse_variables(parser: Parser) -> list[Parser.Argument]:
 
 def _parse_bindings(parser: Parser) -> tuple[list[Any], list[Any]]:
     """`(%a = %x, %b = %y)`: arguments of a region, and what they are bound to."""
-
-    def parse_one() -> tuple[Any, Any]:
-        argument = parser.parse_argument(expect_type=False)
-        parser.parse_punctuation("=")
-        return argument, parser.parse_unresolved_operand()
-
-    pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_one)
+    pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_binding(parser))
     return [argument for argument, _ in pairs], [operand for _, operand in pairs]
 
 
 def _print_bindings(printer: Printer, arguments: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
-    def print_one(pair: tuple[SSAValue, SSAValue]) -> None:
-        printer.print_ssa_value(pair[0])
-        printer.print_string(" = ")
-        printer.print_ssa_value(pair[1])
-
     printer.print_string("(")
-    printer.print_list(list(zip(arguments, values, strict=True)), print_one)
+    printer.print_list(zip(arguments, values, strict=True), lambda pair: print_binding(printer, *pair))
     printer.print_string(")")
 
 

@@ -1,12 +1,13 @@
-"""Operands of custom forms whose type the text does not say: lists of indices, elements of buffers."""
+"""What custom forms have in common: operands whose type the text does not say, bindings, types of vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, cast
 
-from xdsl.dialects.builtin import IndexType
-from xdsl.ir import SSAValue
-from xdsl.parser import Parser
+from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 
@@ -30,3 +31,26 @@ def print_values(printer: Printer, values: Iterable[SSAValue], delimiters: str =
     printer.print_string(delimiters[:1])
     printer.print_list(values, printer.print_ssa_value)
     printer.print_string(delimiters[1:])
+
+
+def parse_vector_type(parser: Parser) -> VectorType[Attribute]:
+    """The type at the parser's position. Raises ParseError where it is no vector."""
+    start = parser.pos
+    type: Any = parser.parse_type()
+    if not isinstance(type, VectorType):
+        parser.raise_error(f"expected a vector, not {type}", start, parser.pos)
+    return cast("VectorType[Attribute]", type)
+
+
+def parse_binding(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
+    """`%a = %x`, an argument of a region and the operand that it is bound to, both without types."""
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    return argument, parser.parse_unresolved_operand()
+
+
+def print_binding(printer: Printer, argument: SSAValue, value: SSAValue) -> None:
+    """Prints what `parse_binding` reads."""
+    printer.print_ssa_value(argument)
+    printer.print_string(" = ")
+    printer.print_ssa_value(value)

@@ -23,7 +23,7 @@ from xdsl.dialects.tosa import (
     RoundingMode,
     RoundingModeAttr,
 )
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -42,6 +42,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 
 from layout_ir.dialects.upstream.linalg_syntax import parse_results, print_results
+from layout_ir.dialects.upstream.operand_syntax import parse_binding, print_binding
 from layout_ir.dialects.upstream.word_attributes import BlockSizeAttr, ResizeModeAttr
 
 
@@ -321,13 +322,7 @@ class WhileOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Any:
         start = parser.pos
-
-        def entry() -> tuple[Any, Any]:
-            argument = parser.parse_argument(expect_type=False)
-            parser.parse_punctuation("=")
-            return argument, parser.parse_unresolved_operand()
-
-        entries = parser.parse_comma_separated_list(parser.Delimiter.PAREN, entry)
+        entries = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_binding(parser))
         parser.parse_punctuation(":")
         type = parser.parse_function_type()
         if len(type.inputs) != len(entries):
@@ -350,7 +345,7 @@ class WhileOp(IRDLOperation):
         pairs = list(zip(block.args, self.inputs, strict=True))
 
         printer.print_string(" (")
-        printer.print_list(pairs, lambda pair: _print_pair(printer, *pair))
+        printer.print_list(pairs, lambda pair: print_binding(printer, *pair))
         printer.print_string(") : ")
         printer.print_attribute(FunctionType.from_lists(list(self.operand_types), list(self.result_types)))
         printer.print_string(" ")
@@ -378,13 +373,10 @@ class ConditionalOp(IRDLOperation):
     def parse(cls, parser: Parser) -> Any:
         start = parser.pos
         condition = parser.parse_unresolved_operand()
-
-        def entry() -> Any:
-            parser.parse_argument(expect_type=False)
-            parser.parse_punctuation("=")
-            return parser.parse_unresolved_operand()
-
-        values = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, entry) or []
+        bindings = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parse_binding(parser)
+        )
+        values = [value for _, value in bindings or ()]
         parser.parse_punctuation(":")
         type = parser.parse_type()
         types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type) or []
@@ -409,7 +401,7 @@ class ConditionalOp(IRDLOperation):
             printer.print_string(" (")
             printer.print_list(
                 list(zip(self.true_region.block.args, self.inputs, strict=True)),
-                lambda pair: _print_pair(printer, *pair),
+                lambda pair: print_binding(printer, *pair),
             )
             printer.print_string(")")
         printer.print_string(" : ")
@@ -424,12 +416,6 @@ class ConditionalOp(IRDLOperation):
         printer.print_string(" else ")
         printer.print_region(self.false_region)
         printer.print_op_attributes(self.attributes)
-
-
-def _print_pair(printer: Printer, argument: SSAValue, value: SSAValue) -> None:
-    printer.print_ssa_value(argument)
-    printer.print_string(" = ")
-    printer.print_ssa_value(value)
 
 
 @irdl_op_definition

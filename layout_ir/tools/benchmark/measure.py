@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.algebra.layout import Layout
-from layout_ir.api.reordering import ScaledReorder, compile_reorder
+from layout_ir.api.reorder_compilation import ScaledReorder, compile_reorder
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.runtime.compiled_plan import Reorder

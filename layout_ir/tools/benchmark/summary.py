@@ -6,8 +6,8 @@ import platform
 import re
 from collections.abc import Iterator, Sequence
 from importlib import metadata
-from math import exp, log
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -139,5 +139,4 @@ def _mean(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return "-"
-    mean = exp(sum(map(log, known)) / len(known))
-    return f"{mean:.2f} (least {min(known):.2f})"
+    return f"{geometric_mean(known):.2f} (least {min(known):.2f})"

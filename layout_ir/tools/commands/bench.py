@@ -116,14 +116,13 @@ def _own_case(args: argparse.Namespace) -> tuple[Case, str]:
     """The reorder that the command line describes."""
     from layout_ir.elements.element_types import canonical_name
     from layout_ir.tools.benchmark.cases import Case
-    from layout_ir.tools.commands.explain_reorder import layout_at
-    from layout_ir.tools.commands.formats import common_element_type
+    from layout_ir.tools.commands.formats import common_element_type, noted_layout
 
     if len(args.cases) != 2:
         raise LayoutError(f"with --shape there are two layouts, SRC and DST, not {len(args.cases)}")
     if args.size:
         raise LayoutError("--size is for the cases of the table: --shape says how large your own is")
-    src, dst = (layout_at(args, text) for text in args.cases)
+    src, dst = (noted_layout(args, text) for text in args.cases)
     dtype = canonical_name(common_element_type(args, *args.cases) or "f32")
     to = canonical_name(args.dst_dtype or dtype)
     name = f"{args.cases[0]}->{args.cases[1]} {args.shape} {dtype}" + (f"->{to}" if to != dtype else "")

@@ -15,7 +15,6 @@ from layout_ir.tools.commands.code_options import (
 )
 
 if TYPE_CHECKING:
-    from layout_ir.algebra.layout import Layout
     from layout_ir.backends.llvm.aot.object_file import Unit
     from layout_ir.backends.llvm.machine.machine import Machine
 
@@ -117,6 +116,7 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     from layout_ir.tools.commands.formats import (
         common_element_type,
         dynamic_format,
+        noted_layout,
         read_dynamic_shape,
         same_order,
     )
@@ -137,7 +137,7 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
         return compile_dynamic_ahead(*formats, shape, conversion, machine, args.name, like)
     if args.like:
         raise LayoutError("--like says which extents are likely where --shape has dynamic ones (?)")
-    src, dst = _layout(args, args.source), _layout(args, args.destination)
+    src, dst = noted_layout(args, args.source), noted_layout(args, args.destination)
     conversion = conversion_of(args, dtype, src.shape)
     return compile_ahead(src, dst, dtype, machine, args.name, conversion)
 
@@ -152,15 +152,6 @@ def _example(text: str, shape: tuple[int | None, ...]) -> tuple[int, ...]:
     if not fits or min(example, default=1) < 1:
         raise TextError(f"'{text}' is no example of shape {shape_text(shape)}", text, (0, len(text)))
     return example
-
-
-def _layout(args: argparse.Namespace, text: str) -> Layout:
-    """The layout that `text` means at the shape of the command line."""
-    from layout_ir.tools.commands.formats import note_order, read_layout
-
-    layout = read_layout(args, text)
-    note_order(args, text, layout)
-    return layout
 
 
 def _summary(

@@ -10,7 +10,6 @@ from layout_ir.argument_checks import check_threads
 from layout_ir.elements.element_types import canonical_name
 
 if TYPE_CHECKING:
-    from layout_ir.algebra.layout import Layout
     from layout_ir.backends.llvm.machine.machine import Machine
     from layout_ir.elements.quantization import Conversion
 
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.backends.llvm.machine.known_cpus import machine_named
     from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
     from layout_ir.dialects.kernel.ops import PlanOp
-    from layout_ir.tools.commands.formats import common_element_type, read_dynamic_shape
+    from layout_ir.tools.commands.formats import common_element_type, noted_layout, read_dynamic_shape
     from layout_ir.tools.commands.quantization_options import conversion_of
 
     dtype = canonical_name(common_element_type(args, args.source, args.destination) or "f32")
@@ -83,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     check_threads(args.threads)
     if args.shape is not None and "?" in args.shape:
         return _run_dynamic(args, conversion_of(args, dtype, read_dynamic_shape(args.shape) or ()), machine)
-    src, dst = layout_at(args, args.source), layout_at(args, args.destination)
+    src, dst = noted_layout(args, args.source), noted_layout(args, args.destination)
     conversion = conversion_of(args, dtype, src.shape)
     choice = None
     if args.tune and conversion.is_identity:
@@ -155,12 +154,3 @@ def _run_dynamic(args: argparse.Namespace, conversion: Conversion, machine: Mach
     print(f"{len(unit.choices)} plans, of which a call takes the first whose conditions its extents meet:")
     print("\n".join(line for choice in unit.choices for line in describe_dynamic_plan(choice)))
     return 0
-
-
-def layout_at(args: argparse.Namespace, text: str) -> Layout:
-    """The layout that `text` means at the shape of the command line."""
-    from layout_ir.tools.commands.formats import note_order, read_layout
-
-    layout = read_layout(args, text)
-    note_order(args, text, layout)
-    return layout

@@ -279,6 +279,13 @@ def read_layout(args: argparse.Namespace, text: str | None = None, source: str |
     return subject
 
 
+def noted_layout(args: argparse.Namespace, text: str) -> Layout:
+    """What `read_layout` gives, after `note_order` has said how --shape was read."""
+    layout = read_layout(args, text)
+    note_order(args, text, layout)
+    return layout
+
+
 def pointing(text: str, start: int, make: Callable[[], T]) -> T:
     """`make()`; where it raises a LayoutError about a part of text[start:], the TextError that points there."""
     try:

@@ -169,9 +169,9 @@ def calibration_path() -> Path:
     return folder / "layout-ir" / f"calibration-{machine_name()}.json"
 
 
-def load_calibration(path: Path | None = None) -> Calibration | None:
+def load_calibration() -> Calibration | None:
     """The measurements of this machine; None, with a warning that says why, where there are none to be used."""
-    path = path or calibration_path()
+    path = calibration_path()
     try:
         found = Calibration.from_json(json.loads(read_bounded(str(path), _MOST_BYTES).decode("utf-8")))
         if found.machine != machine_name():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from layout_ir.api.reordering import compile_reorder
+from layout_ir.api.reorder_compilation import compile_reorder
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.backends.reference.conversions import converted

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from layout_ir.api.program_text import parse_program, to_text
+import pytest
+
+from layout_ir.api.program_text import ProgramError, parse_program, to_text
 from tests.exits.linalg.mlir_tools import mlir_opt
 
 GENERIC = "--mlir-print-op-generic"
@@ -14,3 +16,9 @@ def check_round_trip(text: str) -> None:
     for written in (mlir_opt(text), generic):
         ours = to_text(parse_program(written, "program.mlir"))
         assert mlir_opt(ours, GENERIC) == generic, ours
+
+
+def check_error(arguments: str, ops: str, reason: str) -> None:
+    """Asserts that a function of these arguments with these ops is refused with a message that `reason` matches."""
+    with pytest.raises(ProgramError, match=reason):
+        parse_program(f"func.func @f({arguments}) {{\n{ops}\nfunc.return\n}}", "program.mlir")

@@ -1,8 +1,7 @@
-"""Ops of arith and math on tensors, and flags, in the forms of the stock mlir-opt."""
+"""Ops of arith on tensors, and flags, in the forms of the stock mlir-opt."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -11,11 +10,11 @@ import pytest
 
 import layout_ir as li
 from layout_ir.api.program_text import ProgramError, parse_program
+from tests.dialects.upstream.elementwise_programs import as_one, elementwise_programs, one_op
 from tests.oracles.mlir_text import check_forms, mlir_opt
 
 needs_mlir = pytest.mark.skipif(mlir_opt() is None, reason="no mlir-opt-22: install mlir-22-tools")
 
-SHAPES = ("{}", "tensor<3x4x{}>", "tensor<?x{}>", "vector<4x{}>")
 OPS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("arith.cmpf olt, %a, %b : A", ("f32", "f32"), "i1"),
     ("arith.cmpf uno, %a, %b fastmath<fast> : A", ("f16", "f16"), "i1"),
@@ -35,31 +34,16 @@ OPS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("arith.shrsi %a, %b exact : A", ("i32", "i32"), "i32"),
     ("arith.divui %a, %b exact : A", ("i8", "i8"), "i8"),
     ("arith.remf %a, %b : A", ("f32", "f32"), "f32"),
-    ("math.erfc %a : A", ("f32",), "f32"),
-    ("math.isnan %a : A", ("f32",), "i1"),
-    ("math.isfinite %a {fastmath = #arith.fastmath<nnan>} : A", ("f16",), "i1"),
-    ("math.isinf %a : A", ("f64",), "i1"),
-    ("math.isnormal %a : A", ("bf16",), "i1"),
-    ("math.clampf %a to [%b, %c] : A", ("f32", "f32", "f32"), "f32"),
 )
-
-
-def _program(body: str, types: tuple[str, ...], result: str) -> str:
-    arguments = ", ".join(f"%{name} : {type}" for name, type in zip("abc", types, strict=False))
-    return f"func.func @f({arguments}) -> {result} {{\n  %r = {body}\n  return %r : {result}\n}}\n"
 
 
 @needs_mlir
 def test_they_are_the_ops_of_mlir():
-    programs: list[str] = []
-    for (op, elements, result), shape in itertools.product(OPS, SHAPES):
-        types = tuple(map(shape.format, elements))
-        body = op.replace(": A", f": {types[0]}").replace("to R", f"to {shape.format(result)}")
-        programs.append(_program(body, types, shape.format(result)))
+    programs = elementwise_programs(OPS)
     tensor, bits = "tensor<3x4xf32>", "tensor<3x4xi1>"
-    programs.append(_program(f"arith.select %a, %b, %c : {bits}, {tensor}", (bits, tensor, tensor), tensor))
-    programs.append(_program(f"arith.select %a, %b, %c : {tensor}", ("i1", tensor, tensor), tensor))
-    check_forms("".join(program.replace("@f", f"@f{number}") for number, program in enumerate(programs)))
+    programs.append(one_op(f"arith.select %a, %b, %c : {bits}, {tensor}", (bits, tensor, tensor), tensor))
+    programs.append(one_op(f"arith.select %a, %b, %c : {tensor}", ("i1", tensor, tensor), tensor))
+    check_forms(as_one(programs))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +55,6 @@ def test_they_are_the_ops_of_mlir():
         ("arith.index_cast %a : index to index", ("index",), "index", "has to be of integers"),
         ("arith.extsi %a : i8 to tensor<i32>", ("i8",), "tensor<i32>", "not alike"),
         ("arith.cmpf lt, %a, %b : f32", ("f32", "f32"), "i1", "'lt' is no predicate"),
-        ("math.isnan %a : tensor<4xi32>", ("tensor<4xi32>",), "tensor<4xi1>", "elements of"),
         (
             "arith.select %a, %b, %c : tensor<3xi1>, tensor<4xf32>",
             ("tensor<3xi1>", "tensor<4xf32>", "tensor<4xf32>"),
@@ -82,7 +65,7 @@ def test_they_are_the_ops_of_mlir():
 )  # fmt: skip
 def test_negative_types_that_do_not_fit(op: str, types: tuple[str, ...], result: str, message: str):
     with pytest.raises(ProgramError, match=rf"program.mlir:2:\d+: .*{message}"):
-        parse_program(_program(op, types, result), "program.mlir")
+        parse_program(one_op(op, types, result), "program.mlir")
 
 
 PROGRAM = """
@@ -124,7 +107,7 @@ def test_layouts_are_chosen_through_them(form: Any):
 def test_a_comparison_of_blocks_is_of_one_type():
     """MLIR's form says the type of the operands alone."""
     blocked = "tensor<1x20x4x4x{}, #layout.format<(n, c, h, w) : [n, c, h, w, c:8]>>".format
-    program = _program(f"arith.cmpf olt, %a, %a : {blocked('f32')}", (blocked("f32"),), blocked("i1"))
+    program = one_op(f"arith.cmpf olt, %a, %a : {blocked('f32')}", (blocked("f32"),), blocked("i1"))
     assert li.to_text(li.parse(li.to_text(li.parse(program)))) == li.to_text(li.parse(program))
     with pytest.raises(ProgramError, match="but has been previously used or defined with type"):
         li.parse(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layout_ir.api.program_text import ProgramError, parse_program
-from tests.dialects.upstream.round_trips import check_round_trip
+from tests.dialects.upstream.round_trips import check_error, check_round_trip
 
 PROGRAM = """
 func.func @forall(%in: tensor<100xf32>, %out: tensor<100xf32>) -> tensor<100xf32> {
@@ -213,5 +212,4 @@ scf.reduce
     ],
 )
 def test_negative_what_does_not_fit_is_an_error_that_says_why(ops: str, reason: str):
-    with pytest.raises(ProgramError, match=reason):
-        parse_program(f"func.func @f({ARGUMENTS}) {{\n{ops}\nfunc.return\n}}", "program.mlir")
+    check_error(ARGUMENTS, ops, reason)

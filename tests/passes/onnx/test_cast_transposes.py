@@ -12,6 +12,7 @@ import pytest
 import layout_ir as li
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
 from tests.exits.onnx.models import check, onnx, onnxruntime
+from tests.passes.onnx.optimized import op_types
 
 helper, F32, F16 = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
 
@@ -37,10 +38,6 @@ def _model(perm: list[int], *, uses: int = 1, dtype: int = F16) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def _operators(model: Any) -> list[str]:
-    return [node.op_type for node in model.graph.node]
-
-
 def _results(model: Any) -> list[Any]:
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     x = np.arange(np.prod(shape)).reshape(shape).astype(np.float16)
@@ -55,7 +52,7 @@ def test_a_transpose_that_onnx_runtime_cannot_take_through_a_cast_moves_behind_i
     move_behind_casts(model)
     check(model)
     moved = ["Cast", "Transpose", "MatMul"]
-    assert _operators(model) == (moved if uses == 1 else ["Transpose", *moved, "Abs"])
+    assert op_types(model) == (moved if uses == 1 else ["Transpose", *moved, "Abs"])
     shape = [2, 3, 4, 5][: len(perm)]
     x = np.arange(np.prod(shape)).reshape(shape).astype(np.float32)
     np.testing.assert_array_equal(_results(model)[0], x.transpose(perm) @ np.ones((shape[perm[-1]], 6)))
@@ -100,7 +97,7 @@ def test_what_is_written_can_be_loaded_and_comes_out_the_same_a_second_time():
         assert any(
             "behind a Cast to f32, and move more than is counted here: 1;" in note for note in result.notes
         )
-        assert _operators(better) == ["Cast", "Transpose", "MatMul"]
+        assert op_types(better) == ["Cast", "Transpose", "MatMul"]
         x = np.arange(24).reshape(2, 3, 4).astype(np.float32)
         np.testing.assert_array_equal(_results(better)[0], x.transpose(1, 0, 2) @ np.ones((4, 6)))
         again = li.optimize_onnx(better, target).model

@@ -113,6 +113,29 @@ def test_results_that_are_no_values_of_the_branch():
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("leaves_out", [[], [oh.make_node("Clip", ["t", "", "six"], ["clipped"])]])
+def test_outputs_that_are_left_out_name_no_value(leaves_out: list[onnx.NodeProto]):
+    """One of the node that led to the condition, which goes, and one of a node that stays; also an input left out."""
+    condition = [
+        oh.make_node("TopK", ["x", "one"], ["", "places"], axis=1),
+        oh.make_node("Shape", ["places"], ["extents"]),
+        oh.make_node("Gather", ["extents", "at"], ["channels"]),
+        oh.make_node("Equal", ["channels", "one"], ["c"]),
+    ]
+    source = branching(graph([oh.make_node("Relu", ["t"], ["u"]), back()]), before=condition)
+    source.graph.node.insert(1, oh.make_node("TopK", ["t", "one"], ["", "largest"]))
+    source.graph.node.extend(leaves_out)
+    source.graph.initializer.extend(
+        [initializer("one", np.array([1])), initializer("six", np.array(6, np.float32))]
+    )
+    source.graph.output.append(value("largest", 1, 4, 5, 1, dtype=onnx.TensorProto.INT64))
+    source.graph.output.extend(value("clipped", 1, 4, 5, 3) for _ in leaves_out)
+    written = with_decided_branches(source, None, {})
+    assert written is not None
+    kept = ["Transpose", "TopK", "Relu", "Transpose", *(node.op_type for node in leaves_out)]
+    assert sorted(op_types(written)) == sorted(kept)
+
+
 @pytest.mark.parametrize(
     "source",
     [
