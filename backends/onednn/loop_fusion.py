@@ -66,8 +66,9 @@ def _is_faster_by_loop(op: Operation) -> bool:
     if isinstance(op, nn.ReduceOp):
         # Means of 1024 rows of 49, on a Zen 4: 17 us by a loop, 24 by the primitive; of 4096 rows of 768: 174 and 199.
         return is_row_major(layout_at_run_time(op.x.type))
-    if isinstance(op, nn.MaxPoolOp):
-        # Windows of 3x3 over 64 channels of 112x112 bytes, on a Zen 3: 34 us by a loop, 237 by the primitive.
+    if isinstance(op, nn.MaxPoolOp | nn.AvgPoolOp):
+        # Windows of 3x3 over 64 channels of 112x112 bytes, on a Zen 3: 34 us by a loop, 237 by the primitive. There are
+        # loops of bytes with channels last, and of row-major floats.
         return True
     is_half = isinstance(op, nn.ElementwiseOp) and dtype_of(op.results[0].type) != "f32"
     is_by_tanh = isinstance(op, nn.GeluOp) and op.approximate == "tanh"
@@ -86,7 +87,8 @@ Zen 3 with AVX2, tanh takes 0.8 ns per element by a loop and 3.5 to 5 by a primi
 and 1.6."""
 
 _LOOPED = (
-    nn.ElementwiseOp, nn.ReduceOp, nn.SoftmaxOp, nn.LogSoftmaxOp, nn.LayerNormOp, nn.BatchNormOp, nn.MaxPoolOp
+    nn.ElementwiseOp, nn.ReduceOp, nn.SoftmaxOp, nn.LogSoftmaxOp, nn.LayerNormOp, nn.BatchNormOp, nn.MaxPoolOp,
+    nn.AvgPoolOp,
 )  # fmt: skip
 """Ops of which the loop is better than a primitive that is no kernel for vectors. Measured on a Zen 4, the mean of 128
 rows of 768: 5 us, and 79 by `simple_nchw`; a row-major batch normalization of 1.6 million elements: 249 us, and 1684

@@ -27,7 +27,9 @@ from layout_ir.backends.llvm.loops.integer_convolution import IntegerConvolution
 from layout_ir.backends.llvm.loops.largest_elements import LargestElements
 from layout_ir.backends.llvm.loops.loop_nest import check
 from layout_ir.backends.llvm.loops.loop_program import LoopProgram
+from layout_ir.backends.llvm.loops.lstm_steps import OPTIONAL, LstmSteps
 from layout_ir.backends.llvm.loops.region_pooling import RegionPooling
+from layout_ir.backends.llvm.loops.row_pooling import RowPooling, RowWindows, has_row_code
 from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED
 from layout_ir.backends.onednn.choice_loops import (
     gather_loop,
@@ -46,6 +48,7 @@ from layout_ir.backends.reference.tensor import is_row_major, same_box
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
 from layout_ir.dialects.nn.depthwise_products import DEPTHWISE_INTEGER_CONV, DepthwiseIntegerConv
+from layout_ir.dialects.nn.integer_lstm import INTEGER_LSTM, IntegerLstm
 from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV, PackedIntegerConv, Requantization
 from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
 from layout_ir.elements.numpy_types import Array, widen
@@ -87,8 +90,8 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
             check(layout_at_run_time(value.type))
         if isinstance(op, nn.OpaqueOp) and op.title in _NODES:
             return _NODES[op.title](op, threads)
-        if isinstance(op, nn.MaxPoolOp):
-            return _byte_pool(op, threads)
+        if isinstance(op, nn.MaxPoolOp | nn.AvgPoolOp):
+            return _row_pool(op, threads) or _byte_pool(op, threads)
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
         elif isinstance(op, nn.OpaqueOp):
@@ -415,12 +418,76 @@ def _depthwise_integer_conv(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
     return OpLoop(DepthwiseConvolution(conv, x.shape, dtype, threads=threads), tuple(op.operands))
 
 
+def _integer_lstm(op: nn.OpaqueOp, threads: int) -> OpLoop | None:
+    """The loop of an LSTM on integers, `integer_lstm`."""
+    names = [name for name, there in zip(OPTIONAL, op.given_inputs[4:], strict=False) if there]
+    if not all(op.given_inputs[:4]) or len(op.operands) != 4 + len(names) or len(op.results) != 4:
+        return None
+    values = [*op.operands, *op.results]
+    layouts = [layout_at_run_time(value.type) for value in values]
+    if not all(map(is_row_major, layouts)) or layouts[0].rank != 3:
+        return None
+    lstm = IntegerLstm.of_node(op.node_attribute)
+    (steps, batch, _), hidden, directions = layouts[0].shape, lstm.hidden, lstm.directions
+    panels, *packed = lstm.packed_shape
+    state, weight = (directions, batch, hidden), dtype_of(op.operands[2].type)
+    given = {
+        "peepholes": ("f32", (directions, 3 * hidden)),
+        "lengths": ("i32", (batch,)),
+        "states": ("f32", state),
+        "cells": ("f32", state),
+    }
+    wanted = [
+        ("i32", (steps, batch, directions * lstm.columns)),
+        ("f32", ()),
+        (weight, (directions * panels, *packed)),
+        ("f32", (directions, lstm.rows, lstm.columns)),
+        *(given[name] for name in names),
+        ("f32", (steps, directions, batch, hidden)),
+        ("f32", state),
+        ("f32", state),
+        ("i32", (directions, lstm.scratch(batch))),
+    ]
+    found = [(dtype_of(value.type), each.shape) for value, each in zip(values, layouts, strict=True)]
+    if found != wanted or weight not in (("i8",) if lstm.in_quads else ("i8", "i16")):
+        return None
+    kernel = LstmSteps(lstm, steps, batch, tuple(names), weight, threads=threads)
+    others = tuple(op.results[1:])
+    return OpLoop(kernel, (*op.operands, *others), more_results=others)
+
+
 def _types_behind(made: Requantization | None) -> list[str]:
     """The element types of what is behind the weights of a convolution of integers: scales, addends and the result."""
     return ["i32"] if made is None else ["f32", "f32", made.dtype]
 
 
-def _byte_pool(op: nn.MaxPoolOp, threads: int) -> OpLoop | None:
+def has_row_pool(op: Operation) -> bool:
+    """Whether an op is a pool of a row-major tensor of floats for which there is a loop."""
+    if not isinstance(op, nn.MaxPoolOp | nn.AvgPoolOp):
+        return False
+    windows = _row_windows(op)
+    return windows is not None and has_row_code(windows, dtype_of(op.x.type))
+
+
+def _row_windows(op: nn.MaxPoolOp | nn.AvgPoolOp) -> RowWindows | None:
+    """The windows of a pool; None where a tensor is not row-major."""
+    x, y = (layout_at_run_time(value.type) for value in (op.x, op.result))
+    if any(layout.is_padded or layout.offset or not is_row_major(layout) for layout in (x, y)):
+        return None
+    counts = tuple(map(tuple, op.window_counts())) if isinstance(op, nn.AvgPoolOp) else None
+    source, before = (prod(x.shape[:2]), *x.shape[2:]), op.pads[: len(op.kernel)]
+    return RowWindows(source, op.kernel, op.strides, op.dilations, before, y.shape[2:], counts)
+
+
+def _row_pool(op: nn.MaxPoolOp | nn.AvgPoolOp, threads: int) -> OpLoop | None:
+    """The loop of a pool over floats that are row-major."""
+    windows, dtype = _row_windows(op), dtype_of(op.x.type)
+    if windows is None or not has_row_code(windows, dtype):
+        return None
+    return OpLoop(RowPooling(windows, dtype, threads=threads), (op.x,))
+
+
+def _byte_pool(op: nn.MaxPoolOp | nn.AvgPoolOp, threads: int) -> OpLoop | None:
     """The loop of a pool over integers of 8 bits whose channels are last."""
     x, y = (layout_at_run_time(value.type) for value in (op.x, op.result))
     dtype, rank = dtype_of(op.x.type), len(op.kernel)
@@ -439,6 +506,7 @@ _NODES: dict[str, Callable[[nn.OpaqueOp, int], OpLoop | None]] = {
     CHANNELS_LAST_REGIONS: _regions,
     PACKED_INTEGER_CONV: _integer_conv,
     DEPTHWISE_INTEGER_CONV: _depthwise_integer_conv,
+    INTEGER_LSTM: _integer_lstm,
 }
 """Nodes that have code of their own, on so many threads."""
 

@@ -26,7 +26,7 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.onednn.library import Library, Refused
-from layout_ir.backends.onednn.op_loops import OpLoop
+from layout_ir.backends.onednn.op_loops import OpLoop, has_row_pool
 from layout_ir.backends.onednn.op_primitives import integer_primitives, recurrent_primitives
 from layout_ir.backends.onednn.op_primitives.candidates import candidates
 from layout_ir.backends.onednn.op_primitives.elementwise_functions import BINARY, COMMUTATIVE, function_of
@@ -295,8 +295,8 @@ class _Fusion:
         is_looped = (
             isinstance(group.ops[0], nn.ElementwiseOp | nn.ReduceOp) and not group.primitive.quantization
         )
-        if group.descriptor.is_slow and is_looped:
-            return False  # a compiled loop takes both, or the reduction by itself
+        if (group.descriptor.is_slow and is_looped) or has_row_pool(group.ops[0]):
+            return False  # a compiled loop takes both, or the reduction or pool by itself
         dtype = dtype_of(value.type)
         if dtype not in FLOATS or any(dtype_of(other.type) != dtype for other in (*op.operands, op.result)):
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from typing import Any, cast
@@ -15,12 +15,13 @@ from layout_ir.backends.reference.fourier import short_time_transform
 from layout_ir.backends.reference.grid_sample import grid_sample
 from layout_ir.backends.reference.node_steps import node_steps, walk
 from layout_ir.backends.reference.non_max_suppression import Selection, selected_boxes
-from layout_ir.backends.reference.recurrent import Operands, Options, recurrent
+from layout_ir.backends.reference.recurrent import Operands, Options, on_levels, recurrent
 from layout_ir.backends.reference.roi_align import pooled_regions
 from layout_ir.backends.reference.runtime_operators import runtime_operators
 from layout_ir.backends.reference.top_k import top_k
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
 from layout_ir.dialects.nn.depthwise_products import DEPTHWISE_INTEGER_CONV, DepthwiseIntegerConv
+from layout_ir.dialects.nn.integer_lstm import INTEGER_LSTM, IntegerLstm
 from layout_ir.dialects.nn.integer_products import PACKED_INTEGER_CONV, PackedIntegerConv
 from layout_ir.dialects.nn.opaque import domain_and_operator
 from layout_ir.dialects.nn.regions import CHANNELS_LAST_REGIONS, Regions
@@ -461,18 +462,54 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
         def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Array, ...]:
             x, w, r, b, lengths, h, c, p = (*inputs, *(None,) * (8 - len(inputs)))
             assert x is not None and w is not None and r is not None
-            options = Options(
-                attributes.get("direction") or "forward",
-                attributes.get("activations") or (),
-                attributes.get("activation_alpha") or (),
-                attributes.get("activation_beta") or (),
-                attributes.get("clip"),
-                bool(attributes.get("layout")),
-                bool(attributes.get("linear_before_reset")),
-                bool(attributes.get("input_forget")),
-            )
+            options = _recurrent_options(attributes)
             results = recurrent(type(self).__name__, Operands(x, w, r, b, lengths, h, c, p), options)
             return results[: len(self.onnx_node.output)]
+
+    class DynamicQuantizeLSTM(OpRun):
+        """Of constant weights in integers, as ONNX Runtime computes it on one thread: the sequence is rounded to levels
+        of its range, and so are the states of all sequences at each step."""
+
+        op_domain = "com.microsoft"
+
+        def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Array, ...]:
+            given = (*inputs, *(None,) * (12 - len(inputs)))
+            x, w, r, b, lengths, h, c, p = given[:8]
+            assert x is not None and w is not None and r is not None
+            w, r = (
+                _real_weights(levels, given[k], given[k + 1]).swapaxes(1, 2)
+                for levels, k in ((w, 8), (r, 10))
+            )
+            most = len(x) if lengths is None or not lengths.size else int(np.clip(lengths.max(), 0, len(x)))
+            x = np.concatenate([on_levels(x[:most]), x[most:]])
+            operands = Operands(x, w, r, b, lengths, h, c, p)
+            options = replace(_recurrent_options(attributes), rounds_states=True)
+            return recurrent("LSTM", operands, options)[: len(self.onnx_node.output)]
+
+    class LSTMOfIntegers(OpRun):
+        """What the executor makes of a DynamicQuantizeLSTM."""
+
+        def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Array, ...]:
+            sums, scale, weights, columns, p, lengths, h, c = (*inputs, *(None,) * (8 - len(inputs)))
+            assert sums is not None and scale is not None and weights is not None and columns is not None
+            given = {name: value for name, value in attributes.items() if value is not None}
+            lstm = IntegerLstm.of_node(given.get)
+            # Each direction has its columns of the products, whose scales are those of its weights.
+            w = np.zeros((lstm.directions, lstm.columns, sums.shape[2]), np.float32)
+            for d in range(lstm.directions):
+                np.fill_diagonal(w[d, :, d * lstm.columns :], columns[d, 0])
+            levels = [
+                lstm.unpacked(packed) for packed in weights.reshape(lstm.directions, -1, *weights.shape[1:])
+            ]
+            r = np.stack(levels) * columns[:, 1, :, None]
+            b = np.concatenate([columns[:, 2], np.zeros_like(columns[:, 2])], axis=1)
+            operands = Operands(sums.astype(np.float32) * scale, w, r, b, lengths, h, c, p)
+            options = replace(_recurrent_options(attributes), rounds_states=True)
+            batch = sums.shape[1]
+            return (
+                *recurrent("LSTM", operands, options),
+                np.zeros((lstm.directions, lstm.scratch(batch)), np.int32),
+            )
 
     class RowsRun(OpRun):
         """Of rows along a dim; before opset 13 of those from a dim on, which the package does not know."""
@@ -519,8 +556,34 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
         ZipMap,
         *operators_of_rows,
         *recurrent_operators,
+        _titled(INTEGER_LSTM, LSTMOfIntegers),
+        # Before its function, which multiplies real numbers.
+        DynamicQuantizeLSTM,
         *runtime_operators(own_operators),
     ]
+
+
+def _recurrent_options(attributes: dict[str, Any]) -> Options:
+    """What the attributes of a recurrent node say."""
+    return Options(
+        attributes.get("direction") or "forward",
+        attributes.get("activations") or (),
+        attributes.get("activation_alpha") or (),
+        attributes.get("activation_beta") or (),
+        attributes.get("clip"),
+        bool(attributes.get("layout")),
+        bool(attributes.get("linear_before_reset")),
+        bool(attributes.get("input_forget")),
+    )
+
+
+def _real_weights(levels: Array, scale: Array | None, zero_point: Array | None) -> Array:
+    """The real numbers of integers (directions, rows, columns), of a scale per direction, or per direction and
+    column."""
+    assert scale is not None
+    shape = len(levels), 1, -1
+    middle = 0 if zero_point is None else zero_point.reshape(shape).astype(np.float32)
+    return (levels.astype(np.float32) - middle) * scale.reshape(shape)
 
 
 def _titled(title: str, operator: type) -> type:

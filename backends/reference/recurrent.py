@@ -5,22 +5,14 @@ The onnx package leaves out the lengths of sequences, clipping, other activation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from layout_ir.dialects import nn
+from layout_ir.dialects.nn.recurrent_activations import DIRECTIONS, Activation, activations_of
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
-
-Activation = Callable[[Array], Array]
-
-_DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
-"""The activations of one direction of each operator."""
-
-_DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -31,7 +23,7 @@ class Options:
 
     direction: str = "forward"
     activations: Sequence[str] = ()
-    """Per direction those of `_DEFAULTS`, in this order; empty for these themselves."""
+    """Per direction those of `DEFAULTS`, in this order; empty for these themselves."""
     alpha: Sequence[float] = ()
     beta: Sequence[float] = ()
     clip: float | None = None
@@ -39,6 +31,8 @@ class Options:
     """Whether the first dim of tensors is the batch, and not the sequence or the direction (`layout` = 1)."""
     linear_before_reset: bool = False
     input_forget: bool = False
+    rounds_states: bool = False
+    """Whether the hidden states of all sequences are rounded to 256 levels before they are multiplied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +69,7 @@ def recurrent(operator: str, given: Operands, options: Options) -> tuple[Array, 
         h, c = (None if state is None else state.swapaxes(0, 1) for state in (h, c))
     steps, batch, _ = x.shape
     hidden, directions = given.r.shape[-1], len(given.w)
-    if directions != _DIRECTIONS.get(options.direction):
+    if directions != DIRECTIONS.get(options.direction):
         raise LayoutError(f"{operator} has direction {options.direction!r}, but weights of {directions}")
     dtype = np.result_type(x.dtype, np.float32)
     zeros = np.zeros((directions, batch, hidden), dtype)
@@ -83,7 +77,7 @@ def recurrent(operator: str, given: Operands, options: Options) -> tuple[Array, 
     lengths = np.full(batch, steps) if given.lengths is None else given.lengths.astype(np.int64)
     if not ((lengths >= 0) & (lengths <= steps)).all():
         raise LayoutError(f"sequence_lens of {operator} are {lengths.tolist()}, but there are {steps} steps")
-    activations = _activations(operator, options, directions)
+    activations = activations_of(operator, options.activations, options.alpha, options.beta, directions)
     states = np.zeros((steps, directions, batch, hidden), dtype)
     last, cells = zeros.copy(), zeros.copy()
     for d in range(directions):
@@ -106,11 +100,22 @@ def _unrolled(
         runs = step < lengths
         # Backwards, a sequence begins with its own last step, and not with what is behind its end.
         at = np.where(runs, lengths - 1 - step, 0) if backward else np.full(batch, step)
-        new_h, new_c = cell.step(x[at, sequences], h, c)
+        # A state is multiplied once more behind the end of its sequence: ONNX Runtime has its range take part.
+        seen = on_levels(np.where((step <= lengths)[:, None], h, 0)) if cell.options.rounds_states else h
+        new_h, new_c = cell.step(x[at, sequences], seen, c)
         h, c = np.where(runs[:, None], new_h, h), np.where(runs[:, None], new_c, c)
         states[at[runs], sequences[runs]] = new_h[runs]
     begun = (lengths > 0)[:, None]
     return states, np.where(begun, h, 0), np.where(begun, c, 0)
+
+
+def on_levels(x: Array) -> Array:
+    """The numbers that DynamicQuantizeLinear, and DequantizeLinear behind it, make of f32."""
+    low, high = np.min(x, initial=0), np.max(x, initial=0)
+    scale = (high - low) / np.float32(255) if high > low else np.float32(1)
+    zero_point = np.rint(np.clip(-low / scale, 0, 255))
+    levels = np.clip(np.rint(x / scale) + zero_point, 0, 255)
+    return (levels - zero_point) * scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,62 +180,11 @@ class _Cell:
         c = kept * c + taken * self._activated(1, self._gate(3, x, h))
         shown = self._activated(0, self._gate(1, x, h) + of_output * c)
         # The cell is no gate: ONNX Runtime, too, leaves it as it is, where the standard speaks of all activations.
-        return shown * self.activations[2](c), c
+        return shown * self.activations[2](np, c), c
 
     def _gate(self, gate: int, x: Array, h: Array) -> Array:
         return x @ self.w[gate].T + h @ self.r[gate].T + self.of_w[gate] + self.of_r[gate]
 
     def _activated(self, number: int, values: Array) -> Array:
         clip = self.options.clip
-        return self.activations[number](values if clip is None else np.clip(values, -clip, clip))
-
-
-# Activations ----------------------------------------------------------------------------------------------------------
-
-
-def _affine(np: Any, x: Array, alpha: float, beta: float) -> Array:
-    return alpha * x + beta
-
-
-def _scaled_tanh(np: Any, x: Array, alpha: float, beta: float) -> Array:
-    return alpha * np.tanh(beta * x)
-
-
-_ACTIVATIONS: dict[str, tuple[Callable[..., Array], tuple[float, ...]]] = {
-    "affine": (_affine, (1.0, 0.0)),
-    "elu": (nn.EluOp.COMPUTE, (1.0,)),
-    "hardsigmoid": (nn.HardSigmoidOp.COMPUTE, (0.2, 0.5)),
-    "leakyrelu": (nn.LeakyReluOp.COMPUTE, (0.01,)),
-    "relu": (nn.ReluOp.COMPUTE, ()),
-    "scaledtanh": (_scaled_tanh, (1.0, 1.0)),
-    "sigmoid": (nn.SigmoidOp.COMPUTE, ()),
-    "softplus": (nn.SoftplusOp.COMPUTE, ()),
-    "softsign": (nn.SoftsignOp.COMPUTE, ()),
-    "tanh": (nn.TanhOp.COMPUTE, ()),
-    "thresholdedrelu": (nn.ThresholdedReluOp.COMPUTE, (1.0,)),
-}
-"""By name, in any case: the function of NumPy, an array, alpha and beta, and what these are where none is given."""
-
-
-def _activations(operator: str, options: Options, directions: int) -> list[list[Activation]]:
-    """Per direction, the functions. Alphas and betas are given to those that have some, in order."""
-    names = options.activations or _DEFAULTS[operator] * directions
-    per_direction = len(_DEFAULTS[operator])
-    needed = per_direction * directions
-    # What the standard has for RNN where nothing is given are two names, whatever the directions.
-    if len(names) != needed and not (operator == "RNN" and len(names) == 2):
-        raise LayoutError(f"{operator} has {len(names)} activations, but {needed} are needed")
-    unused = iter(options.alpha), iter(options.beta)
-    made: list[Activation] = []
-    for name in names[:needed]:
-        if name.lower() not in _ACTIVATIONS:
-            raise LayoutError(
-                f"activation {name!r} of {operator} is unknown: {', '.join(sorted(_ACTIVATIONS))}"
-            )
-        function, defaults = _ACTIVATIONS[name.lower()]
-        made.append(_with_numbers(function, [next(*each) for each in zip(unused, defaults, strict=False)]))
-    return [made[d * per_direction : (d + 1) * per_direction] for d in range(directions)]
-
-
-def _with_numbers(function: Callable[..., Array], numbers: Sequence[float]) -> Activation:
-    return lambda x: function(np, x, *numbers)
+        return self.activations[number](np, values if clip is None else np.clip(values, -clip, clip))

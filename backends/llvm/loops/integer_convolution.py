@@ -18,9 +18,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.llvm.emission.iteration import partition
+from layout_ir.backends.llvm.emission.iteration import Partition, partition
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
 from layout_ir.backends.llvm.loops.integer_sums import requantized, sums_of_pairs
+from layout_ir.backends.llvm.loops.leading_lanes import load_leading, store_leading
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
@@ -59,7 +60,7 @@ class IntegerConvolution:
             raise LayoutError(f"no code for windows of {source} in panels of {conv.panel}")
         products = prod(conv.result_shape(source)) * prod(conv.kernel) * source[-1] // conv.group
         self.threads = thread_pool.available(threads) if products >= _SHARED else 1
-        self.code = loop_code(_Emitter(conv, source, 1 if weight == "i8" else 2, machine, self.threads))
+        self.code = loop_code(ProductEmitter(conv, source, 1 if weight == "i8" else 2, machine, self.threads))
         self.address = self.code.address("loops")
         self._tensors = 3 if conv.requantization is None else 5
 
@@ -90,7 +91,9 @@ class _Dim:
 
 
 @dataclass(frozen=True)
-class _Emitter:
+class ProductEmitter:
+    """Emits the loops for a source of that shape."""
+
     conv: PackedIntegerConv
     source: tuple[int, ...]
     width: int
@@ -103,6 +106,14 @@ class _Emitter:
         b = Builder()
         count = 3 if self.conv.requantization is None else 5
         source, weights, *columns_of, result = (b.load("ptr", "%arguments", 8 * k) for k in range(count))
+        self.emit(b, source, weights, columns_of, result, partition(b, parallel=True))
+        return f'target triple = "{self.machine.triple}"\n{loop_function("loops", b, self.machine)}\n'
+
+    def emit(
+        self, b: Builder, source: str, weights: str, columns_of: list[str], result: str, split: Partition
+    ) -> None:
+        """All results, of which a thread computes the part that `split` says; `columns_of` are the addresses of scales
+        and addends, where sums are quantized."""
         *outer, rows = self._dims()
         group = self.conv.group
         whole, rest = divmod(self.conv.columns // group, self.conv.panel)
@@ -113,7 +124,7 @@ class _Emitter:
                 continue
             # Panels outside: their weights stay in the caches while all rows go by.
             blocks = self._blocks(group * panels * above, rows.count)
-            low, high = partition(b, parallel=True)(group * panels * above * blocks)
+            low, high = split(group * panels * above * blocks)
             with b.loop(low, high) as item:
                 place, block = _divided(b, item, blocks)
                 panel, number = _divided(b, place, above)
@@ -133,7 +144,6 @@ class _Emitter:
                     columns,
                     [b.at(pointer, b.mul(column, 4)) for pointer in columns_of],
                 )
-        return f'target triple = "{self.machine.triple}"\n{loop_function("loops", b, self.machine)}\n'
 
     # Where results and taps lie -----------------------------------------------------------------------------------
 
@@ -262,7 +272,10 @@ class _Emitter:
                 continue
             left = columns - part.start * lanes
             factors = [
-                [self._loaded(b, b.at(pointer, 4 * v * lanes), columns - v * lanes) for pointer in numbers]
+                [
+                    load_leading(b, "float", b.at(pointer, 4 * v * lanes), lanes, columns - v * lanes, 4)
+                    for pointer in numbers
+                ]
                 for v in part
             ]
             for k, (_, dst) in enumerate(rows):
@@ -271,7 +284,7 @@ class _Emitter:
                 if made is not None:
                     value, element = requantized(b, self.machine, lanes, sums, factors, made), "i8"
                 place = b.at(result, dst + self._result_width * part.start * lanes)
-                self._store(b, element, value, place, len(part) * lanes, left)
+                store_leading(b, element, value, place, len(part) * lanes, left, self._result_width)
 
     def _pairs(
         self,
@@ -313,29 +326,3 @@ class _Emitter:
         place = b.at(at, vector * size * self.width)
         stored = b.put(f"load <{size} x i{8 * self.width}>, ptr {place}, align {self.width}")
         return stored if self.width == 2 else b.put(f"sext <{size} x i8> {stored} to <{size} x i16>")
-
-    # What becomes of sums ------------------------------------------------------------------------------------------
-
-    def _loaded(self, b: Builder, place: str, columns: int) -> str:
-        """A number for each of the first `columns` lanes, or all of them."""
-        lanes = _lanes(self.machine)
-        vector = f"<{lanes} x float>"
-        if columns >= lanes:
-            return b.put(f"load {vector}, ptr {place}, align 4")
-        mask = f"<{lanes} x i1> {self._mask(columns)}"
-        name = f"llvm.masked.load.v{lanes}f32.p0"
-        return b.put(f"call {vector} @{name}(ptr {place}, i32 4, {mask}, {vector} zeroinitializer)")
-
-    def _store(self, b: Builder, element: str, value: str, place: str, lanes: int, columns: int) -> None:
-        """Stores the first `columns` lanes, or all of them."""
-        align = self._result_width
-        vector = f"<{lanes} x {element}>"
-        if columns >= lanes:
-            b.do(f"store {vector} {value}, ptr {place}, align {align}")
-            return
-        mask = f"<{lanes} x i1> {self._mask(columns)}"
-        name = f"llvm.masked.store.v{lanes}{element}.p0"
-        b.do(f"call void @{name}({vector} {value}, ptr {place}, i32 {align}, {mask})")
-
-    def _mask(self, columns: int) -> str:
-        return f"<{', '.join(f'i1 {int(k < columns)}' for k in range(_lanes(self.machine)))}>"

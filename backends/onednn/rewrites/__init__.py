@@ -5,8 +5,8 @@ opaque_node          an opaque node that becomes ops, and what it is made of
 inserted_ops         ops in front of another, to compute what it computes
 node_decomposition   opaque nodes -> ops, with
   scatter_decomposition, gather_decomposition, resize_decomposition, recurrent_decomposition, grid_decomposition,
-  fourier_decomposition, einsum_decomposition, function_bodies (what ONNX defines by a function); computed_index, for
-  the first two
+  fourier_decomposition, einsum_decomposition, integer_recurrence, dynamic_quantization, function_bodies (what ONNX
+  defines by a function); computed_index, for the first two
 prefix_sums          prefix sums -> sums of shifted tensors
 column_addends       columns that a Gemm adds -> an addition behind it
 transposed_convolutions with strides of 1 -> convolutions

@@ -5,10 +5,10 @@
 Layouts are chosen by prices and rules that hold for most CPUs, or were chosen for another one, as blocks of 16 channels
 where vectors have 8 elements. What the library refuses would run by the NumPy reference. Measured on a
 Zen 3, depthwise windows of 15 along one dim, 144 channels of 40: 568 us by the reference on blocks of 8, 96 by the
-library on channels last. Pools are moved as well where the library has only code that takes element after element: over
-64 channels of 56x56, windows of 3x3 took 3150 us row-major, 142 on channels last with both reorders. A concat whose
-parts begin within a block, or that has pads itself, is joined in channels last and moved from there. The measure that
-falls: ops without a kernel.
+library on channels last. Pools are moved as well where the library has only code that takes element after element, and
+there is no loop (`has_row_pool`): over 64 channels of 56x56, windows of 3x3 took 3150 us row-major, 142 on channels
+last with both reorders. A concat whose parts begin within a block, or that has pads itself, is joined in channels last
+and moved from there. The measure that falls: ops without a kernel.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.onednn.library import Library
+from layout_ir.backends.onednn.op_loops import has_row_pool
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
 from layout_ir.backends.onednn.post_op_fusion import single_op_group
 from layout_ir.backends.reference.semantics import layout_at_run_time
@@ -33,7 +34,7 @@ from layout_ir.passes.selection.options.conv_kernels import activation
 _POOLS = (nn.MaxPoolOp, nn.AvgPoolOp, nn.GlobalMaxPoolOp, nn.GlobalAvgPoolOp)
 _WINDOWS = (nn.ConvOp, nn.ConvTransposeOp, *_POOLS)
 _PRODUCTS = (nn.MatmulOp, nn.GemmOp)
-"""With windows, the ops that there are no compiled loops for: all others run in any layout."""
+"""With windows, the ops that there are no compiled loops for, or but for some layouts: all others run in any."""
 
 
 def move_ops_without_kernels(function: FuncOp, library: Library) -> None:
@@ -47,7 +48,9 @@ def move_ops_without_kernels(function: FuncOp, library: Library) -> None:
 
 
 def _has_kernel(op: nn.NNOp, values: Values) -> bool:
-    """Whether the library has a kernel for `op` in its layouts: for a pool, one that takes several elements at once."""
+    """Whether there is a kernel for `op` in its layouts: for a pool, one that takes several elements at once."""
+    if has_row_pool(op):
+        return True
     group = single_op_group(op, values)
     if not isinstance(op, _POOLS) or group.descriptor is None:
         return group.primitive is not None

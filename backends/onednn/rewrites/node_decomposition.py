@@ -19,6 +19,7 @@
     DFT, STFT                              products and convolutions (`fourier_decomposition`)
     MatMulNBits, EmbedLayerNormalization   what ONNX Runtime's tools write (`runtime_decomposition`)
     LSTM, GRU, RNN                         a node per direction (`recurrent_decomposition`)
+    DynamicQuantizeLSTM                    products of integers, and a loop over steps (`integer_recurrence`)
     Resize that is cubic or antialiased    products with constant matrices (`resize_decomposition`)
     all that is defined by a function      what the function computes (`function_bodies`)
 
@@ -34,12 +35,13 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.rewrites.deformed_convolution import deformed_convolution
+from layout_ir.backends.onednn.rewrites.dynamic_quantization import quantized_by_range
 from layout_ir.backends.onednn.rewrites.einsum_decomposition import product_of_terms
 from layout_ir.backends.onednn.rewrites.fourier_decomposition import frames_transformed, transformed
 from layout_ir.backends.onednn.rewrites.function_bodies import function_body
@@ -50,6 +52,7 @@ from layout_ir.backends.onednn.rewrites.gather_decomposition import (
 )
 from layout_ir.backends.onednn.rewrites.grid_decomposition import sampled
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
+from layout_ir.backends.onednn.rewrites.integer_recurrence import lstm_of_integers
 from layout_ir.backends.onednn.rewrites.mask_decomposition import (
     dropped_out,
     eye_like,
@@ -76,7 +79,7 @@ from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
 from layout_ir.backends.onednn.rewrites.runtime_decomposition import embedded, product_with_bits
 from layout_ir.backends.onednn.rewrites.scatter_decomposition import scattered, scattered_elements, unpooled
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import PermuteOp, attribute_of, dtype_of
+from layout_ir.dialects.layout import PermuteOp, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
@@ -296,35 +299,7 @@ def _exact_parts(numbers: Array) -> list[tuple[int, int]]:
 
 
 def _dynamically_quantized(node: OpaqueNode) -> list[SSAValue | None]:
-    """Integers of 8 bits for all numbers of a tensor, with the scale and zero point that its range, 0 among it, asks
-    for."""
-    x = node.input(0)
-    shape = shape_of(x)
-    if dtype_of(x.type) != "f32":
-        raise Unsupported
-
-    def number(value: float) -> SSAValue:
-        return node.constant(np.array(value, np.float32))
-
-    def integers(value: SSAValue) -> SSAValue:
-        return node.apply(nn.CastOp, value, result_type=TensorType(attribute_of("ui8"), shape_of(value)))
-
-    def end(reduce: type[nn.ReduceMaxOp | nn.ReduceMinOp]) -> SSAValue:
-        if not prod(shape):
-            return number(0)
-        return node.apply(reduce, x, axes=tuple(range(len(shape))), keepdims=False) if shape else x
-
-    high = node.apply(nn.MaxOp, end(nn.ReduceMaxOp), number(0))
-    low = node.apply(nn.MinOp, end(nn.ReduceMinOp), number(0))
-    width = node.apply(nn.SubOp, high, low)
-    # Of zeros alone, ONNX Runtime has a scale of 1.
-    is_zero = node.apply(nn.EqualOp, width, number(0))
-    scale = node.apply(nn.WhereOp, is_zero, number(1), node.apply(nn.DivOp, width, number(255)))
-    start = node.apply(nn.NegOp, node.apply(nn.DivOp, low, scale))
-    zero_point = node.apply(nn.RoundOp, node.apply(nn.ClipOp, start, min=0.0, max=255.0))
-    steps = node.apply(nn.RoundOp, node.apply(nn.DivOp, x, scale))
-    stored = node.apply(nn.ClipOp, node.apply(nn.AddOp, steps, zero_point), min=0.0, max=255.0)
-    return [integers(stored), scale, integers(zero_point)]
+    return [*quantized_by_range(node, node.input(0))]
 
 
 def _numbers_of_weights(node: OpaqueNode, outputs: int) -> Array:
@@ -477,6 +452,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "QLinearMatMul": _qlinear_matmul,
     "ConvInteger": _conv_integer,
     "MatMulInteger": _matmul_integer,
+    "com.microsoft::DynamicQuantizeLSTM": lstm_of_integers,
     "com.microsoft::QGemm": _qgemm,
     "com.microsoft::QLinearAdd": _two_reals(nn.AddOp),
     "com.microsoft::QLinearMul": _two_reals(nn.MulOp),

@@ -38,7 +38,8 @@ def dynamic_lstm(body: Body) -> Sequence[str]:
     per direction and row of gates.
 
     ONNX Runtime multiplies integers: it also rounds the sequence, and the hidden state at each step, to 256 levels of
-    their range. Here they stay as they are, which is more exact.
+    their range, which the reference does as well, and the executor where weights are constants (`integer_recurrence`).
+    Here they stay as they are, which is more exact.
     """
     directions = 2 if body.attribute("direction", "forward") == "bidirectional" else 1
     element = body.element(8)

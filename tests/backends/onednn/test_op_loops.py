@@ -23,7 +23,7 @@ from layout_ir.dialects.nn.integer_products import PackedIntegerConv
 from layout_ir.elements.numpy_types import storage
 from layout_ir.errors import LayoutError
 from tests.backends.onednn.loop_cases import check_op, make_op, random_format, values_of
-from tests.backends.onednn.small_programs import Program, needs_library
+from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
 
 ELEMENTWISE = sorted(
     (op for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)), key=lambda op: op.name
@@ -377,7 +377,48 @@ def test_pools_of_bytes_with_channels_last(
     assert steps[("nn.max_pool",)] == "loop"
 
 
-@pytest.mark.parametrize(("layout", "dtype"), [("nchw", "ui8"), ("nChw8c", "ui8"), ("nhwc", "f32")])
+@needs_library
+@pytest.mark.parametrize("op", [nn.MaxPoolOp, nn.AvgPoolOp])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("shape", "layout", "windows"),
+    [
+        ((1, 1, 32, 37), "nchw", {"kernel": (3, 3), "strides": (2, 2)}),
+        ((2, 3, 9, 28), "nchw", {"kernel": (3, 5), "strides": (2, 1), "pads": (1, 2, 0, 4)}),
+        ((1, 1, 9, 8), "nhwc", {"kernel": (2, 3), "strides": (2, 1), "ceil_mode": True}),
+        ((2, 5, 43), "ncw", {"kernel": (5,), "dilations": (2,), "pads": (3, 4), "strides": (3,)}),
+        ((1, 2, 6, 7, 9), "ncdhw", {"kernel": (2, 3, 2), "pads": (1, 1, 0, 0, 1, 1)}),
+    ],
+)
+def test_pools_of_row_major_floats(
+    shape: tuple[int, ...], layout: str, windows: dict[str, Any], dtype: str, op: Any
+):
+    for flags in ({}, {"count_include_pad": True}) if op is nn.AvgPoolOp else ({},):
+        program = Program(shape, dtype=dtype)
+        module = program.module(
+            program.add(op, program.argument(0, layout), format=layout, **windows, **flags)
+        )
+        x = values_of(np.random.default_rng(0), shape, dtype)
+        executable = li.compile(module)
+        np.testing.assert_allclose(executable([x])[0], li.run(module, [x])[0], rtol=1e-5, atol=1e-5)
+        steps = {step.ops: step.implementation for step in executable.profile([x])}
+        assert steps[(op.name,)] == "loop"
+
+
+@needs_library
+@pytest.mark.parametrize("behind", [nn.SigmoidOp, nn.ReluOp])
+def test_negative_no_function_joins_a_pool_that_is_a_loop(behind: Any):
+    program = Program((1, 4, 9, 12))
+    y = program.add(nn.MaxPoolOp, program.argument(0, "nchw"), kernel=(2, 2), format="nchw")
+    module = program.module(program.add(behind, y, format="nchw"))
+    x = numbers((1, 4, 9, 12))
+    steps = {step.ops: step.implementation for step in compare(module, x).profile([x])}
+    assert steps[("nn.max_pool",)] == "loop"
+
+
+@pytest.mark.parametrize(
+    ("layout", "dtype"), [("nchw", "ui8"), ("nChw8c", "ui8"), ("nhwc", "f32"), ("nchw", "f16")]
+)
 def test_negative_other_pools_have_no_loop(layout: str, dtype: str):
     fmt = Format.from_tag(layout)
     assert loop_of([make_op(nn.MaxPoolOp, [(1, 9, 5, 4)], [dtype], [fmt], fmt, kernel=(2, 2))], 1) is None

@@ -27,14 +27,16 @@ PLAIN = "#layout.format<(n, c, h, w) : [n, c, h, w]>"
 def program(layout: str, op: str) -> Any:
     weights = np.asarray(numbers((8, 1, 3, 3), 1), np.float32).tobytes().hex()
     x, w = f"tensor<2x8x6x5xf32, {layout}>", "tensor<8x1x3x3xf32>"
+    y = f"tensor<2x8x1x1xf32, {layout}>" if op == "global pool" else x
     ops = {
         "conv": f"nn.conv %x, %w pads = [1, 1, 1, 1] group = 8 : ({x}, {w}) -> {x}",
         "pool": f"nn.max_pool %x kernel = [3, 3] pads = [1, 1, 1, 1] : ({x}) -> {x}",
+        "global pool": f"nn.global_max_pool %x : ({x}) -> {y}",
     }
-    return li.parse(f"""func.func @main(%x: {x}) -> {x} {{
+    return li.parse(f"""func.func @main(%x: {x}) -> {y} {{
       %w = nn.constant dense<"0x{weights}"> : {w}
       %y = {ops[op]}
-      func.return %y : {x}
+      func.return %y : {y}
     }}""")
 
 
@@ -93,28 +95,28 @@ def test_negative_a_layout_with_a_kernel_is_kept(layout: str):
 LAST = "#layout.format<(n, c, h, w) : [n, h, w, c]>"
 
 
-@pytest.mark.parametrize(("layout", "op"), [(PLAIN, "conv"), (LAST, "pool")])
+@pytest.mark.parametrize(("layout", "op"), [(PLAIN, "conv"), (LAST, "pool"), (PLAIN, "pool")])
 def test_negative_windows_with_a_kernel_stay_where_they_are(layout: str, op: str):
     assert len(moved(program(layout, op))) == 2
 
 
 def test_a_pool_that_would_take_element_after_element_runs_between_reorders():
-    module = program(PLAIN, "pool")
+    module = program(PLAIN, "global pool")
     x = numbers((2, 8, 6, 5))
     (expected,) = li.run(module, [x])
     names = moved(module)
     assert names[0] == names[2] == ReorderOp.name and len(names) == 4
-    inner = next(each for each in module.walk() if isinstance(each, nn.MaxPoolOp))
+    inner = next(each for each in module.walk() if isinstance(each, nn.GlobalMaxPoolOp))
     descriptor = single_op_group(inner, Values(library())).descriptor
     assert descriptor is not None and descriptor.is_vectorized
     np.testing.assert_array_equal(li.run(module, [x])[0], expected)
 
 
 def test_negative_windows_that_have_no_kernel_in_any_layout_stay_where_they_are():
-    x = f"tensor<2x8x6x5xf64, {NOWHERE}>"
-    module = li.parse(f"""func.func @main(%x: {x}) -> {x} {{
-      %y = nn.max_pool %x kernel = [3, 3] pads = [1, 1, 1, 1] : ({x}) -> {x}
-      func.return %y : {x}
+    x, y = (f"tensor<{shape}xf64, {NOWHERE}>" for shape in ("2x8x6x5", "2x8x1x1"))
+    module = li.parse(f"""func.func @main(%x: {x}) -> {y} {{
+      %y = nn.global_max_pool %x : ({x}) -> {y}
+      func.return %y : {y}
     }}""")
     assert len(moved(module)) == 2
 
