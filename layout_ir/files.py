@@ -20,6 +20,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from layout_ir.errors import LayoutError
 
@@ -58,8 +59,8 @@ def stamp_of(status: os.stat_result) -> tuple[int, ...]:
 def write_result(result: Result, path: str | None) -> None:
     """Writes `result` (text as UTF-8) to the file `path`, or to standard output for None and "-".
 
-    Inside `all_or_none` it is written when that ends. Raises OSError with `path` as its file name, and LayoutError for
-    a second result of one `all_or_none` for the same file.
+    Inside `all_or_none` it is written when that ends. Raises OSError with `path` or "<stdout>" as its file name, and
+    LayoutError for a second result of one `all_or_none` for the same file.
     """
     results = _pending.get()
     if results is not None:
@@ -219,12 +220,13 @@ def _write_stream(result: Result, path: str | None) -> None:
     out: object = sys.stdout
     if out is None:
         raise OSError(errno.EBADF, "standard output is closed")
-    if isinstance(result, str):
-        sys.stdout.write(result)
-    else:
+    with _named("<stdout>"):
+        if isinstance(result, str):
+            sys.stdout.write(result)
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.writelines(_parts(result))
         sys.stdout.flush()
-        sys.stdout.buffer.writelines(_parts(result))
-    sys.stdout.flush()
 
 
 def _is_standard_output(path: str) -> bool:
@@ -291,6 +293,45 @@ def _named(path: str) -> Generator[None]:
         raise OSError(error.errno, error.strerror, path) from error
 
 
+MOST_WITHOUT_SIZE = 1 << 31
+"""Bytes that are read of a device or a pipe, which has no size: as many as a message of protobuf may have."""
+
+
+def read_whole(path: str | os.PathLike[str]) -> bytes:
+    """The content of the file `path`, whatever its size; of a device or a pipe, `MOST_WITHOUT_SIZE` bytes at most.
+
+    Raises OSError, and LayoutError for one that goes on, as /dev/zero does; the error does not name it.
+    """
+    with open(path, "rb") as stream:
+        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            return stream.read()
+        return read_stream(stream, MOST_WITHOUT_SIZE)
+
+
+def check_can_be_read_again(path: str) -> None:
+    """Raises LayoutError for a pipe or a device, which gives what it has to the first who reads it."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise LayoutError(f"{path} is no file, and is read more than once: write what it gives to one")
+
+
+def read_stream(stream: BinaryIO, limit: int) -> bytes:
+    """All that comes from `stream`. Raises LayoutError where that is more than `limit` bytes.
+
+    It is read in parts: at once, it would take memory for `limit` bytes, however few come.
+    """
+    parts: list[bytes] = []
+    left = limit
+    while part := stream.read(min(left + 1, _PART)):
+        parts.append(part)
+        left -= len(part)
+        if left < 0:
+            raise LayoutError(f"larger than {limit} bytes, the most that is read of such a file")
+    return b"".join(parts)
+
+
+_PART = 1 << 22
+
+
 def read_bounded(path: str, limit: int) -> bytes:
     """The content of the file `path`, of at most `limit` bytes. Raises OSError, and LayoutError where it has more.
 
@@ -298,8 +339,6 @@ def read_bounded(path: str, limit: int) -> bytes:
     file: whoever reads it knows what it is.
     """
     with open(path, "rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        data = stream.read(limit + 1) if size <= limit else b""
-    if max(size, len(data)) > limit:
-        raise LayoutError(f"larger than {limit} bytes, the most that is read of such a file")
-    return data
+        if os.fstat(stream.fileno()).st_size > limit:
+            raise LayoutError(f"larger than {limit} bytes, the most that is read of such a file")
+        return read_stream(stream, limit)

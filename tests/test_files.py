@@ -7,15 +7,19 @@ import stat
 import sys
 import threading
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from layout_ir import files
 from layout_ir.errors import LayoutError
-from layout_ir.files import FileState, all_or_none, read_bounded, write_result
+from layout_ir.files import FileState, all_or_none, read_bounded, read_stream, read_whole, write_result
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.tools import layout_ir, layout_opt, measuring
+from layout_ir.tools.commands import verify_certificate
 from tests.programs import parse
 
 
@@ -255,6 +259,98 @@ def test_negative_a_larger_file_is_not(tmp_path: Path, size: int):
 def test_negative_a_device_without_end_ends():
     with pytest.raises(LayoutError, match="larger than 1000 bytes"):
         read_bounded("/dev/zero", 1000)
+
+
+def test_a_stream_is_read_to_its_end():
+    assert read_stream(BytesIO(b"12345"), 5) == b"12345"
+    assert read_stream(BytesIO(b""), 0) == b""
+
+
+def test_negative_a_stream_that_goes_on_is_not():
+    with pytest.raises(LayoutError, match="larger than 5 bytes"):
+        read_stream(BytesIO(b"123456"), 5)
+
+
+def test_a_file_is_read_whole_whatever_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(files, "MOST_WITHOUT_SIZE", 5)
+    path = tmp_path / "f"
+    path.write_bytes(b"123456")
+    assert read_whole(path) == b"123456"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices are others elsewhere")
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("layout_opt", ["zero.mlir"]),
+        ("layout_opt", ["zero.onnx"]),
+        ("layout_ir", ["optimize", "zero.mlir"]),
+        ("layout_ir", ["optimize", "zero.onnx"]),
+        ("layout_ir", ["optimize", "zero.onnx", "--target", "onnx"]),
+        ("layout_ir", ["run", "zero.mlir"]),
+        ("layout_ir", ["verify-certificate", "zero.json"]),
+        ("layout_ir", ["verify-certificate", "zero.mlir"]),
+    ],
+)
+def test_negative_no_input_without_end_is_read_for_ever(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tool: str,
+    args: list[str],
+):
+    if "zero.onnx" in args:
+        pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    for name in ("zero.mlir", "zero.onnx", "zero.json"):
+        (tmp_path / name).symlink_to("/dev/zero")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(files, "MOST_WITHOUT_SIZE", 1 << 20)
+    monkeypatch.setattr(verify_certificate, "_MOST_BYTES", 1 << 20)
+    assert {"layout_opt": layout_opt, "layout_ir": layout_ir}[tool].main(args) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"larger than {1 << 20} bytes" in err
+    assert err.count("error: ") == 1
+
+
+@pytest.fixture(name="piped")
+def _piped(tmp_path: Path) -> Path:
+    """A pipe with a name that gives a model once."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no pipes with names here")
+    onnx: Any = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    value = [onnx.helper.make_tensor_value_info(name, 1, (2, 3)) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "pipe.onnx"
+    os.mkfifo(path)
+    threading.Thread(target=lambda: path.write_bytes(model.SerializeToString()), daemon=True).start()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        (layout_opt, []),
+        (layout_ir, ["optimize"]),
+        (layout_ir, ["optimize", "--target", "onnx"]),
+    ],
+)
+def test_a_model_is_read_from_a_pipe(
+    piped: Path, capsys: pytest.CaptureFixture[str], tool: Any, args: list[str]
+):
+    assert tool.main([*args, str(piped)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("args", [["explain-model"], ["run", "--with", "onnxruntime"]])
+def test_negative_what_is_read_twice_is_not(piped: Path, capsys: pytest.CaptureFixture[str], args: list[str]):
+    assert layout_ir.main([*args, str(piped)]) == 1
+    err = capsys.readouterr().err
+    assert err.endswith(
+        f"error: {piped} is no file, and is read more than once: write what it gives to one\n"
+    )
+    piped.read_bytes()  # the writer ends
 
 
 # Every command and pass that writes ----------------------------------------------------------------------------------

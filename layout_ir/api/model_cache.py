@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.saved_plan import environment, file_of, read_plan
 from layout_ir.errors import LayoutError
-from layout_ir.files import write_result
+from layout_ir.files import read_whole, write_result
 from layout_ir.forking import loading
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _digests(model: Source) -> Iterator[bytes]:
     if isinstance(model, bytes):
         yield hashlib.sha256(model).digest()
     elif isinstance(model, str | os.PathLike):
-        data = Path(model).read_bytes()
+        data = read_whole(model)
         yield hashlib.sha256(data).digest()
         # The key of an entry that names a file stands in the model as it is; most models have none.
         if b"location" in data:

@@ -22,6 +22,7 @@ from layout_ir.argument_checks import check_program
 from layout_ir.diagnostics import Diagnostic, Location, Severity
 from layout_ir.entry_points import multiverse
 from layout_ir.errors import LayoutError, public
+from layout_ir.files import read_whole
 from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.frontends.mlir.verify_module import verify_module
 from layout_ir.printing import print_module
@@ -111,8 +112,10 @@ def parse_file(path: str, *, allow_unregistered: bool = False, ctx: Context | No
     """The verified module of the MLIR text in the file `path`. Raises ProgramError and OSError."""
     if os.path.splitext(path)[1].lower() == ".onnx":
         raise LayoutError(f"{path} is an ONNX model by its name, not MLIR text: from_onnx reads models")
-    with open(path, "rb") as stream:
-        data = stream.read()
+    try:
+        data = read_whole(path)
+    except LayoutError as error:
+        raise ProgramError([Diagnostic(Severity.ERROR, str(error), Location(path))]) from error
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -10,7 +10,7 @@ from typing import IO
 from layout_ir.errors import LayoutError, printable
 from layout_ir.execution_graphs.execution_graph import ExecutionGraph
 from layout_ir.execution_graphs.onednn_log import MARKER, read_onednn
-from layout_ir.files import read_bounded
+from layout_ir.files import check_can_be_read_again, read_bounded
 
 EXPECTED = "an ONNX model, TensorRT layer information (JSON), a oneDNN verbose log or an OpenVINO execution graph (XML)"
 
@@ -79,7 +79,8 @@ def is_onnx(path: str) -> bool:
 
 
 def _recognized(path: str) -> tuple[str, bytes]:
-    """The kind of a file, and its beginning."""
+    """The kind of a file, and its beginning. Raises LayoutError for a pipe or a device, and OSError."""
+    check_can_be_read_again(path)
     with open(path, "rb") as stream:
         head = stream.read(_LOOKED_AT)
     return _kind(head), head

@@ -21,7 +21,7 @@ from layout_ir.api.program_text import context
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.tools.driver import LayoutOptMain, run
-from layout_ir.tools.process import quiet_broken_pipe, standard_streams
+from layout_ir.tools.process import exit_status, standard_streams
 
 
 class OptTool:
@@ -67,12 +67,8 @@ class OptTool:
                 ctx.register_dialect(dialect, factory)
 
     def __call__(self, args: Sequence[str] | None = None) -> int:
-        with standard_streams(), quiet_broken_pipe():
-            try:
-                return run(sys.argv[1:] if args is None else args, self._driver())
-            except KeyboardInterrupt:
-                return 130
-        return 1
+        with standard_streams():
+            return exit_status(lambda: run(sys.argv[1:] if args is None else args, self._driver()))
 
     def _driver(self) -> type[LayoutOptMain]:
         tool, name, universe = self, self.name, self.universe

@@ -10,11 +10,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from layout_ir.errors import LayoutError, UnforeseenError, printable, show_traceback
 from layout_ir.snippet import snippet
 from layout_ir.tools.commands import COMMANDS, TextError
+from layout_ir.tools.process import print_usage
 
 _EXAMPLES = """\
 examples:
@@ -27,6 +28,9 @@ examples:
 
 
 class _Parser(argparse.ArgumentParser):
+    def _print_message(self, message: str, file: Any = None) -> None:
+        print_usage(message, file)
+
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 

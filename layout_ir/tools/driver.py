@@ -39,7 +39,7 @@ from layout_ir.api.program_text import register_dialects
 from layout_ir.diagnostics import Diagnostic, Location, Severity, handling, unforeseen_in_pass
 from layout_ir.entry_points import multiverse
 from layout_ir.errors import LayoutError, UnforeseenError, show_traceback, unforeseen_as_error
-from layout_ir.files import all_or_none, write_result
+from layout_ir.files import MOST_WITHOUT_SIZE, all_or_none, read_stream, read_whole, write_result
 from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.frontends.mlir.verify_module import verify_module
 from layout_ir.rendering import (
@@ -215,10 +215,9 @@ class LayoutOptMain(xDSLOptMain):
                 Location(name),
                 error,
             )
-        # By path where there is one: tensors may be kept in files beside the model.
-        return from_onnx(
-            data if name == "<stdin>" else self._path(), shapes=input_shapes(self.args.shapes or ())
-        )
+        # By path where there is a file: tensors may be kept in others beside it. A pipe has given all of its bytes.
+        is_file = name != "<stdin>" and os.path.isfile(self._path())
+        return from_onnx(self._path() if is_file else data, shapes=input_shapes(self.args.shapes or ()))
 
     def _path(self) -> str:
         """The file that is read: the given one, or that of a network that ships with the package onnx."""
@@ -237,19 +236,25 @@ class LayoutOptMain(xDSLOptMain):
         """The input and the name of the frontend that reads it."""
         name = self.get_input_name()
         if name == "<stdin>":
-            return sys.stdin.buffer.read(), self.args.frontend or "mlir"
+            data = self._content(name, lambda: read_stream(sys.stdin.buffer, MOST_WITHOUT_SIZE))
+            return data, self.args.frontend or "mlir"
         path = self._path()
         extension = self.args.frontend or os.path.splitext(path)[1].removeprefix(".")
-        try:
-            with open(path, "rb") as stream:
-                data = stream.read()
-        except OSError as error:
-            abort(error.strerror or str(error), Location(name), error)
+        data = self._content(name, lambda: read_whole(path))
         if extension not in self.available_frontends:
             known = ", ".join(f".{known}" for known in self.available_frontends)
             message = f"unknown kind of file '.{extension}': expected one of {known}, or say which with -f"
             abort(message, Location(name))
         return data, extension
+
+    def _content(self, name: str, read: Callable[[], bytes]) -> bytes:
+        """What `read` gives. Raises `Abort` where the input `name` cannot be read, or does not end."""
+        try:
+            return read()
+        except OSError as error:
+            abort(error.strerror or str(error), Location(name), error)
+        except LayoutError as error:
+            abort(str(error), Location(name), error)
 
     # Running ---------------------------------------------------------------------------------------------------
 

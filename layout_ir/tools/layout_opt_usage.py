@@ -15,6 +15,7 @@ from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
 from layout_ir.entry_points import multiverse
 from layout_ir.rendering import did_you_mean, from_spec_error, one_line
+from layout_ir.tools.process import print_usage
 
 _DESCRIPTION = """\
 Read a program (.mlir, .onnx, or standard input), run passes over it, print the result.
@@ -96,6 +97,7 @@ def improve_usage(
         abort(f"{message} ({program} --help lists the options)")
 
     arg_parser.error = error
+    arg_parser._print_message = print_usage  # pyright: ignore[reportPrivateUsage]
 
 
 def _known_target(text: str, targets: Mapping[str, Callable[..., Any]]) -> str:

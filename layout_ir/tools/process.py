@@ -1,4 +1,4 @@
-"""The tools as processes: closed standard streams and broken pipes."""
+"""The tools as processes: standard streams that are closed or full, broken pipes, and exit statuses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Any, NoReturn
 
@@ -57,13 +57,36 @@ def _fill_closed_numbers() -> None:
     os.close(number)
 
 
-@contextmanager
-def quiet_broken_pipe() -> Generator[None]:
-    """Ends the body silently where the reader of standard output has closed it (`... | head`)."""
+def exit_status(run: Callable[[], int]) -> int:
+    """The exit status of a tool: what `run` returns once all that it printed is where standard output goes, 130 after
+    Ctrl-C, and 1 where that output takes no more.
+
+    An output that is full or closed is one line of error, unless `run` ended with an error of its own; nothing is said
+    where the reader has gone (`... | head`). SystemExit, which argparse raises behind `--help`, is raised again.
+    """
+    status: int | str | None = 0
     try:
-        yield
+        try:
+            status = run()
+        except KeyboardInterrupt:
+            status = 130
+        except SystemExit as end:
+            status = end.code
+            sys.stdout.flush()
+            raise
         sys.stdout.flush()
-    except BrokenPipeError:
+        return status
+    except OSError as error:
+        if not status and not isinstance(error, BrokenPipeError):
+            with suppress(OSError):
+                print(f"<stdout>: error: {error.strerror or error}", file=sys.stderr)
         # Buffered text would raise again at interpreter exit.
         with open(os.devnull, "w") as nowhere, suppress(OSError, ValueError):
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return status if isinstance(status, int) and status else 1
+
+
+def print_usage(message: str, file: Any = None) -> None:
+    """Prints what argparse would, which says nothing of an output that takes no more. Raises OSError."""
+    if message:
+        (file or sys.stderr).write(message)

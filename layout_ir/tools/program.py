@@ -84,11 +84,12 @@ def shipped_network(name: str) -> str:
 def _load_onnx(path: str, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
     from layout_ir.frontends.onnx import from_onnx
 
-    with open(path, "rb"):
-        pass  # a missing file is an OSError, whatever the importer makes of it
     try:
         return from_onnx(path, shapes=shapes)
     except LayoutError as error:
+        # A missing file is an OSError, whatever the importer makes of it.
+        if isinstance(error.__cause__, OSError) and error.__cause__.filename == path:
+            raise error.__cause__ from None
         raise ProgramError([Diagnostic(Severity.ERROR, str(error), Location(path))]) from error
 
 

@@ -13,15 +13,10 @@ if TYPE_CHECKING:
 
 def start(tool: Callable[[], Run], args: Sequence[str] | None) -> int:
     """Runs what `tool` imports on `args` (None: the command line); returns the exit status, 130 after Ctrl-C and 1
-    where the reader of standard output has closed it."""
+    where standard output takes no more."""
     with SilentInterrupts(is_process=args is None):
         run = tool()
-        from layout_ir.tools.process import quiet_broken_pipe, standard_streams
+        from layout_ir.tools.process import exit_status, standard_streams
 
-    status = 1
-    with standard_streams(), quiet_broken_pipe():
-        try:
-            status = run(args)
-        except KeyboardInterrupt:
-            status = 130
-    return status
+    with standard_streams():
+        return exit_status(lambda: run(args))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from layout_ir.files import write_result
-from layout_ir.tools.process import quiet_broken_pipe, standard_streams
+from layout_ir.tools.process import exit_status, standard_streams
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,6 +53,44 @@ def test_closed_standard_output_is_said_where_it_is_needed(tmp_path: Path, tool:
     assert "error: " in run.stderr
     assert "closed" in run.stderr
     assert run.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device here")
+@pytest.mark.parametrize("buffering", ["", "1"])
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("layout_opt", ["p.mlir"]),
+        ("layout_opt", ["--help"]),
+        ("layout_opt", ["--version"]),
+        ("layout_ir", ["--help"]),
+        ("layout_ir", ["optimize", "--help"]),
+        ("layout_ir", ["explain", "nChw8c", "--shape", "2x17x5x4"]),
+        ("layout_ir", ["draw", "nchw", "--shape", "1x2x2x2"]),
+        ("layout_ir", ["optimize", "p.mlir", "-o", "-"]),
+    ],
+)
+def test_a_full_standard_output_is_one_line_of_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buffering: str, tool: str, args: list[str]
+):
+    monkeypatch.setenv("PYTHONUNBUFFERED", buffering)
+    run = _run(tmp_path, ">/dev/full", tool, *args)
+    assert run.returncode == 1
+    assert run.stderr.endswith("error: No space left on device\n")
+    assert run.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("tool", ["layout_opt", "layout_ir"])
+def test_negative_a_closed_standard_output_takes_no_help(tmp_path: Path, tool: str):
+    run = _run(tmp_path, ">&-", tool, "--help")
+    assert (run.returncode, run.stderr) == (1, "<stdout>: error: it is closed\n")
+
+
+def test_a_wrong_program_is_said_once_where_standard_output_is_full(tmp_path: Path):
+    run = _run(tmp_path, ">/dev/full", "layout_ir", "explain", "nChw8x", "--shape", "2")
+    assert run.returncode == 1
+    assert run.stderr.count("error: ") == 1
+    assert "No space" not in run.stderr
 
 
 def test_negative_a_result_in_a_file_needs_no_standard_output(tmp_path: Path):
@@ -135,11 +173,12 @@ def test_arguments_do_not_steer_the_terminal_nor_fill_it(tmp_path: Path, tool: s
         assert len(run.stderr) < 10_000
 
 
-def test_a_broken_pipe_is_silent(monkeypatch: pytest.MonkeyPatch):
+def test_a_broken_pipe_is_silent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     reading, writing = os.pipe()
     os.close(reading)
     with io.TextIOWrapper(os.fdopen(writing, "wb")) as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
-        with quiet_broken_pipe():
-            write_result("text" * 100_000, None)
+        status = exit_status(lambda: write_result("text" * 100_000, None) or 0)
         monkeypatch.undo()
+    assert status == 1
+    assert capsys.readouterr().err == ""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from layout_ir.argument_checks import checked_path
+from layout_ir.errors import LayoutError
+from layout_ir.files import read_whole
 from layout_ir.forking import loading
 from layout_ir.frontends.onnx.functions import Call, domain_of, inlined
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
@@ -160,10 +162,13 @@ def _read(
         title = f"'{path}'"
         try:
             model, weights = (None, None) if in_parts is None else in_parts(path)
-            if model is None:
-                model = _parse(path.read_bytes(), title)
+            data = read_whole(path) if model is None else b""
         except OSError as error:
             raise OnnxImportError(f"cannot read {title}: {error.strerror or error}") from error
+        except LayoutError as error:
+            raise OnnxImportError(f"cannot read {title}: {error}") from error
+        if model is None:
+            model = _parse(data, title)
         folder = path.parent
     else:
         raise OnnxImportError(

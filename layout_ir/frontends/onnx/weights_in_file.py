@@ -103,11 +103,13 @@ def open_model(
 
     if not hasattr(os, "pread"):
         return None, None
+    if not S_ISREG(os.stat(path).st_mode):  # not opened: a pipe gives its bytes to the first who does
+        return None, None
     model = onnx.ModelProto()
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
-            if not S_ISREG(status.st_mode) or not least <= status.st_size < _MOST_BYTES:
+            if not least <= status.st_size < _MOST_BYTES:
                 return None, None
             opened = OpenModel(file, path)
             rewriting = _Rewriting(file)

@@ -92,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the times of both programs and the largest difference of their results; status 1 where they differ."""
     from layout_ir.api.program_arguments import entry_point, input_names
     from layout_ir.backends.reference.interpreter import check_types
+    from layout_ir.files import check_can_be_read_again
     from layout_ir.tools.program import load_program
     from layout_ir.tools.validation import TOLERANCE, relative_difference
 
@@ -100,6 +101,9 @@ def run(args: argparse.Namespace) -> int:
     if args.tune and "onednn" not in (args.runtime or ()):
         raise LayoutError("--tune runs programs of oneDNN in turns: add onednn to --with")
     if args.runtime is not None:
+        for path in (args.model, args.against):
+            if path is not None:
+                check_can_be_read_again(path)
         from layout_ir.tools.commands import model_comparison, runtime_comparison
 
         command = model_comparison if args.runtime == ("onnxruntime",) else runtime_comparison

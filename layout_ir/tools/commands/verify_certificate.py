@@ -129,15 +129,21 @@ def _was_cut(certificate: dict[str, Any]) -> bool:
 
 
 def _read(path: str) -> str:
+    """The text of a certificate. Raises OSError, and LayoutError where it is too large for one or not UTF-8."""
     from layout_ir.errors import LayoutError
+    from layout_ir.files import read_bounded, read_stream
 
     try:
-        if path == "-":
-            return sys.stdin.read()
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        data = read_stream(sys.stdin.buffer, _MOST_BYTES) if path == "-" else read_bounded(path, _MOST_BYTES)
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise LayoutError(f"{path} is not JSON: not UTF-8 text: {error.reason}") from error
+    except LayoutError as error:
+        raise LayoutError(f"{path}: {error}") from error
+
+
+_MOST_BYTES = 1 << 29
+"""Of a certificate, as of the JSON of other compilers: parsed, it takes some gigabytes."""
 
 
 def _carried(path: str) -> tuple[ModuleOp, str]:
