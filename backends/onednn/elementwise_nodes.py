@@ -12,8 +12,8 @@ from typing import Any
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
-from layout_ir.dialects.nn.elementwise import divide
 from layout_ir.elements.element_types import bits_of, element_type
+from layout_ir.elements.elementwise_formulas import divide
 
 Compute = Callable[..., Any]
 """NumPy, then the operands as arrays."""

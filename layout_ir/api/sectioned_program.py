@@ -163,8 +163,8 @@ def cut(source: AnySource, one: Shapes, other: Shapes) -> Cut | None:
 
 def _grouped(model: ModelNodes, one: Mapping[str, Value], other: Mapping[str, Value]) -> Cut | None:
     """The nodes in groups by their kinds: each behind those that it needs, and as early as it can be."""
+    from layout_ir.frontends.onnx.constants import Constant
     from layout_ir.frontends.onnx.subgraphs import used_names
-    from layout_ir.frontends.onnx.values import Constant
 
     constants = dict(model.constants)
     left: list[tuple[onnx.NodeProto, list[str]]] = []
@@ -240,7 +240,8 @@ def _without_equal_ones(model: ModelNodes) -> Iterator[onnx.NodeProto]:
 
 def _differ(one: Value | None, other: Value) -> bool:
     """Whether a value is of another type, or of other numbers, for another size."""
-    from layout_ir.frontends.onnx.values import Constant, array_bytes, dtype_of, shape_of
+    from layout_ir.frontends.onnx.constants import Constant, array_bytes
+    from layout_ir.frontends.onnx.values import dtype_of, shape_of
 
     if one is None or isinstance(one, Constant) != isinstance(other, Constant):
         return True

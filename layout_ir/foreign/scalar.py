@@ -34,10 +34,10 @@ from xdsl.dialects.tensor import ExtractOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import element_type_of
-from layout_ir.dialects.nn.elementwise import divide, erf
 from layout_ir.dialects.upstream.arith_ops import IndexCastUnsignedOp, RemainderOp, known_as
 from layout_ir.dialects.upstream.math_ops import ErfcOp, IsFiniteOp, IsNaNOp
 from layout_ir.elements.element_types import element_type
+from layout_ir.elements.elementwise_formulas import divide, erf
 from layout_ir.elements.numpy_types import HALVES, computed, narrow, widen
 from layout_ir.errors import LayoutError
 

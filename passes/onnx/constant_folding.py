@@ -16,6 +16,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
 from layout_ir.frontends.onnx.functions import Call, node_title
 from layout_ir.frontends.onnx.subgraphs import graphs_of
+from layout_ir.passes.onnx.constant_views import constant_view
 from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.node_inference import infer_results
@@ -413,10 +414,10 @@ class _Evaluation:
     def _evaluated(
         self, node: Node, arrays: list[NDArray[Any] | None], *, is_small: bool
     ) -> NDArray[Any] | None:
-        # They know the ops of a program, which most models are optimized without.
+        # Most models are optimized without.
+        from layout_ir.frontends.onnx.constants import Constant
         from layout_ir.frontends.onnx.folding import fold
         from layout_ir.frontends.onnx.node import Node as FoldedNode
-        from layout_ir.frontends.onnx.values import Constant
 
         if node.op_type in (_BY_REFERENCE if is_small else _PARTS):
             return self._by_reference(node, arrays)
@@ -427,18 +428,18 @@ class _Evaluation:
         return None if results is None else results[0]
 
     def _by_reference(self, node: Node, arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:
+        given = {name: a for name, a in zip(node.inputs, arrays, strict=True) if a is not None}
+        size = max((array.size for array in given.values()), default=0)
+        if self.budget.spend(size * 8, STEPS_PER_ELEMENT * size) is not None:
+            return None
+        view = constant_view(node, arrays)
+        if view is not None:
+            return view
         import numpy as np
         import onnx
         import onnx.helper
         from onnx.reference import ReferenceEvaluator
 
-        given = {name: a for name, a in zip(node.inputs, arrays, strict=True) if a is not None}
-        size = max((array.size for array in given.values()), default=0)
-        if self.budget.spend(size * 8, STEPS_PER_ELEMENT * size) is not None:
-            return None
-        perm, first = transpose_perm(node), arrays[0]
-        if perm is not None and first is not None and first.ndim == len(perm):
-            return first.transpose(perm)  # to set up the reference takes much longer
         unknown = onnx.TypeProto()
         graph = onnx.helper.make_graph(
             [node.proto],

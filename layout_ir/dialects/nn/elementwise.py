@@ -1,7 +1,8 @@
 """The table of elementwise ops: one number in, one number out, at every element.
 
 A row of the table is a class with its decorator (`elementwise_op`): name, meaning, operands (`UnaryOp`, `BinaryOp`),
-attributes with their defaults, element types, and the function that computes the op.
+attributes with their defaults, element types, and the function that computes the op, which mostly is that of its name
+in `elements/elementwise_formulas`.
 """
 
 from __future__ import annotations
@@ -28,112 +29,91 @@ from layout_ir.dialects.nn.tensor_types import (
     FLOATS,
     NUMBERS,
     Shape,
-    broadcast,
     tensor_type,
 )
+from layout_ir.elements.elementwise_formulas import COMPUTE, broadcast
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.interfaces import PadRead
 
 # One operand ----------------------------------------------------------------------------------------------------------
 
 
-@elementwise_op("nn.neg", lambda np, x: -x, elements=SIGNED)
+@elementwise_op("nn.neg", COMPUTE["neg"], elements=SIGNED)
 class NegOp(UnaryOp):
     """-x."""
 
 
-@elementwise_op("nn.abs", lambda np, x: np.abs(x), elements=NUMBERS)
+@elementwise_op("nn.abs", COMPUTE["abs"], elements=NUMBERS)
 class AbsOp(UnaryOp):
     """Magnitude."""
 
 
-@elementwise_op("nn.sign", lambda np, x: np.sign(x), elements=NUMBERS)
+@elementwise_op("nn.sign", COMPUTE["sign"], elements=NUMBERS)
 class SignOp(UnaryOp):
     """1 where x is positive, -1 where it is negative, 0 where it is 0, NaN where it is NaN."""
 
 
-@elementwise_op("nn.round", lambda np, x: np.rint(x))
+@elementwise_op("nn.round", COMPUTE["round"])
 class RoundOp(UnaryOp):
     """The nearest integer, the even one of two."""
 
 
-@elementwise_op("nn.not", lambda np, x: x == 0, elements=("i1",))
+@elementwise_op("nn.not", COMPUTE["not"], elements=("i1",))
 class NotOp(UnaryOp):
     """Whether x is false."""
 
 
-@elementwise_op("nn.reciprocal", lambda np, x: 1 / x)
+@elementwise_op("nn.reciprocal", COMPUTE["reciprocal"])
 class ReciprocalOp(UnaryOp):
     """1 / x."""
 
 
-@elementwise_op("nn.floor", lambda np, x: np.floor(x))
+@elementwise_op("nn.floor", COMPUTE["floor"])
 class FloorOp(UnaryOp):
     """The largest integer that is not above x."""
 
 
-@elementwise_op("nn.ceil", lambda np, x: np.ceil(x))
+@elementwise_op("nn.ceil", COMPUTE["ceil"])
 class CeilOp(UnaryOp):
     """The smallest integer that is not below x."""
 
 
-@elementwise_op("nn.sqrt", lambda np, x: np.sqrt(x))
+@elementwise_op("nn.sqrt", COMPUTE["sqrt"])
 class SqrtOp(UnaryOp):
     """Square root."""
 
 
-@elementwise_op("nn.exp", lambda np, x: np.exp(x), exact=False)
+@elementwise_op("nn.exp", COMPUTE["exp"], exact=False)
 class ExpOp(UnaryOp):
     """e to the power of x."""
 
 
-@elementwise_op("nn.log", lambda np, x: np.log(x), exact=False)
+@elementwise_op("nn.log", COMPUTE["log"], exact=False)
 class LogOp(UnaryOp):
     """Natural logarithm."""
 
 
-@elementwise_op("nn.sin", lambda np, x: np.sin(x), exact=False)
+@elementwise_op("nn.sin", COMPUTE["sin"], exact=False)
 class SinOp(UnaryOp):
     """Sine of x, in radians."""
 
 
-@elementwise_op("nn.cos", lambda np, x: np.cos(x), exact=False)
+@elementwise_op("nn.cos", COMPUTE["cos"], exact=False)
 class CosOp(UnaryOp):
     """Cosine of x, in radians."""
 
 
-@elementwise_op("nn.tanh", lambda np, x: np.tanh(x), exact=False)
+@elementwise_op("nn.tanh", COMPUTE["tanh"], exact=False)
 class TanhOp(UnaryOp):
     """Hyperbolic tangent."""
 
 
-def erf(np: Any, x: Any) -> Any:
-    """The error function of an array or NumPy scalar, of the type of x; NumPy has none, but what stands for it may.
-
-    One call of the C library per element is slow (some 10 million per second) and rounds once.
-    """
-    if hasattr(np, "erf"):
-        return np.erf(x)
-    flat = map(math.erf, np.ravel(x).tolist())
-    return np.fromiter(flat, np.float64, x.size).astype(x.dtype).reshape(x.shape)
-
-
-@elementwise_op("nn.erf", erf, exact=False)
+@elementwise_op("nn.erf", COMPUTE["erf"], exact=False)
 class ErfOp(UnaryOp):
     """Error function."""
 
 
-def _clip(np: Any, x: Any, low: float, high: float) -> Any:
-    if x.dtype.kind not in "iu":
-        return np.minimum(np.maximum(x, low), high)
-    info = np.iinfo(x.dtype)
-    # A bound outside the type never applies; as in the definition, the upper one wins.
-    least, most = (int(min(max(bound, float(info.min)), float(info.max))) for bound in (low, high))
-    least, most = (min(max(bound, info.min), info.max) for bound in (least, most))
-    return np.minimum(np.maximum(x, x.dtype.type(least)), x.dtype.type(most))
-
-
-@elementwise_op("nn.clip", _clip, elements=NUMBERS)
+@elementwise_op("nn.clip", COMPUTE["clip"], elements=NUMBERS)
 class ClipOp(UnaryOp):
     """min(max(x, min), max)."""
 
@@ -141,35 +121,33 @@ class ClipOp(UnaryOp):
     max = number(default=math.inf)
 
 
-@elementwise_op("nn.relu", lambda np, x: np.maximum(x, x.dtype.type(0)), elements=SIGNED)
+@elementwise_op("nn.relu", COMPUTE["relu"], elements=SIGNED)
 class ReluOp(UnaryOp):
     """max(x, 0)."""
 
 
-@elementwise_op("nn.leaky_relu", lambda np, x, alpha: np.where(x < 0, x * alpha, x), exact=False)
+@elementwise_op("nn.leaky_relu", COMPUTE["leaky_relu"], exact=False)
 class LeakyReluOp(UnaryOp):
     """x, or alpha * x where x is negative."""
 
     alpha = number(default=0.01)
 
 
-@elementwise_op("nn.elu", lambda np, x, alpha: np.where(x < 0, alpha * np.expm1(x), x), exact=False)
+@elementwise_op("nn.elu", COMPUTE["elu"], exact=False)
 class EluOp(UnaryOp):
     """x, or alpha * (exp(x) - 1) where x is negative."""
 
     alpha = number(default=1.0)
 
 
-@elementwise_op("nn.celu", lambda np, x, alpha: np.where(x < 0, alpha * np.expm1(x / alpha), x), exact=False)
+@elementwise_op("nn.celu", COMPUTE["celu"], exact=False)
 class CeluOp(UnaryOp):
     """x, or alpha * (exp(x / alpha) - 1) where x is negative."""
 
     alpha = number(default=1.0)
 
 
-@elementwise_op(
-    "nn.selu", lambda np, x, alpha, gamma: gamma * np.where(x <= 0, alpha * np.expm1(x), x), exact=False
-)
+@elementwise_op("nn.selu", COMPUTE["selu"], exact=False)
 class SeluOp(UnaryOp):
     """gamma * x, or gamma * alpha * (exp(x) - 1) where x is not positive."""
 
@@ -177,37 +155,31 @@ class SeluOp(UnaryOp):
     gamma = number(default=1.05070102214813232421875)
 
 
-@elementwise_op("nn.thresholded_relu", lambda np, x, alpha: np.where(x > alpha, x, x.dtype.type(0)))
+@elementwise_op("nn.thresholded_relu", COMPUTE["thresholded_relu"])
 class ThresholdedReluOp(UnaryOp):
     """x where it is above alpha, 0 elsewhere."""
 
     alpha = number(default=1.0)
 
 
-@elementwise_op("nn.softsign", lambda np, x: x / (1 + np.abs(x)), exact=False)
+@elementwise_op("nn.softsign", COMPUTE["softsign"], exact=False)
 class SoftsignOp(UnaryOp):
     """x / (1 + |x|)."""
 
 
-def _sigmoid(np: Any, x: Any) -> Any:
-    # The exponent is never positive, so nothing overflows.
-    small = np.exp(-np.abs(x))
-    return np.where(x < 0, small, 1) / (1 + small)
-
-
-@elementwise_op("nn.sigmoid", _sigmoid, exact=False)
+@elementwise_op("nn.sigmoid", COMPUTE["sigmoid"], exact=False)
 class SigmoidOp(UnaryOp):
     """1 / (1 + exp(-x))."""
 
 
-@elementwise_op("nn.swish", lambda np, x, alpha: x * _sigmoid(np, alpha * x), exact=False)
+@elementwise_op("nn.swish", COMPUTE["swish"], exact=False)
 class SwishOp(UnaryOp):
     """x / (1 + exp(-alpha * x))."""
 
     alpha = number(default=1.0)
 
 
-@elementwise_op("nn.hard_sigmoid", lambda np, x, alpha, beta: np.clip(alpha * x + beta, 0, 1), exact=False)
+@elementwise_op("nn.hard_sigmoid", COMPUTE["hard_sigmoid"], exact=False)
 class HardSigmoidOp(UnaryOp):
     """alpha * x + beta, clipped to 0..1."""
 
@@ -215,32 +187,22 @@ class HardSigmoidOp(UnaryOp):
     beta = number(default=0.5)
 
 
-@elementwise_op("nn.hard_swish", lambda np, x: x * np.clip(x / 6 + 0.5, 0, 1), exact=False)
+@elementwise_op("nn.hard_swish", COMPUTE["hard_swish"], exact=False)
 class HardSwishOp(UnaryOp):
     """x * (x / 6 + 0.5, clipped to 0..1)."""
 
 
-def _softplus(np: Any, x: Any) -> Any:
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
-
-
-@elementwise_op("nn.softplus", _softplus, exact=False)
+@elementwise_op("nn.softplus", COMPUTE["softplus"], exact=False)
 class SoftplusOp(UnaryOp):
     """log(1 + exp(x))."""
 
 
-@elementwise_op("nn.mish", lambda np, x: x * np.tanh(_softplus(np, x)), exact=False)
+@elementwise_op("nn.mish", COMPUTE["mish"], exact=False)
 class MishOp(UnaryOp):
     """x * tanh(log(1 + exp(x)))."""
 
 
-def _gelu(np: Any, x: Any, approximate: str) -> Any:
-    if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * (1 + erf(np, x * math.sqrt(0.5)))
-
-
-@elementwise_op("nn.gelu", _gelu, exact=False)
+@elementwise_op("nn.gelu", COMPUTE["gelu"], exact=False)
 class GeluOp(UnaryOp):
     """x times the normal distribution function of x, exact or by the usual approximation with tanh."""
 
@@ -288,34 +250,22 @@ class CastOp(UnaryOp):
 # Two operands ---------------------------------------------------------------------------------------------------------
 
 
-@elementwise_op("nn.add", lambda np, lhs, rhs: lhs + rhs)
+@elementwise_op("nn.add", COMPUTE["add"])
 class AddOp(BinaryOp):
     """lhs + rhs."""
 
 
-@elementwise_op("nn.sub", lambda np, lhs, rhs: lhs - rhs)
+@elementwise_op("nn.sub", COMPUTE["sub"])
 class SubOp(BinaryOp):
     """lhs - rhs."""
 
 
-@elementwise_op("nn.mul", lambda np, lhs, rhs: lhs * rhs)
+@elementwise_op("nn.mul", COMPUTE["mul"])
 class MulOp(BinaryOp):
     """lhs * rhs."""
 
 
-def divide(np: Any, lhs: Any, rhs: Any) -> Any:
-    """lhs / rhs of arrays or NumPy scalars; of integers, cut off towards zero as C and MLIR do.
-
-    By 0 an integer quotient is 0, and ZeroDivisionError where Python's integers are divided (dtype object).
-    """
-    if lhs.dtype.kind not in "iuO":
-        return lhs / rhs
-    quotient = lhs // rhs
-    inexact = (quotient * rhs != lhs) & (rhs != 0)
-    return quotient + (inexact & ((lhs < 0) != (rhs < 0))).astype(lhs.dtype)
-
-
-@elementwise_op("nn.div", divide)
+@elementwise_op("nn.div", COMPUTE["div"])
 class DivOp(BinaryOp):
     """lhs / rhs; of integers, the quotient cut off towards zero."""
 
@@ -326,22 +276,12 @@ class DivOp(BinaryOp):
         return ()
 
 
-def _pow(np: Any, lhs: Any, rhs: Any) -> Any:
-    if lhs.dtype.kind not in "iu":
-        return np.power(lhs, rhs)
-    # To a negative power it is 1 / lhs^|rhs| cut off, which is 0 but for 1 and -1.
-    lhs, rhs = np.broadcast_arrays(lhs, rhs)
-    exponent = np.where(rhs < 0, rhs & 1, rhs)
-    power = np.power(lhs, exponent.astype(lhs.dtype))
-    return np.where((rhs < 0) & (lhs != 1) & (lhs != -1), lhs.dtype.type(0), power)
-
-
-@elementwise_op("nn.pow", _pow, exact=False)
+@elementwise_op("nn.pow", COMPUTE["pow"], exact=False)
 class PowOp(BinaryOp):
     """lhs to the power of rhs; of integers, with wrap-around."""
 
 
-@elementwise_op("nn.prelu", lambda np, lhs, rhs: np.where(lhs < 0, lhs * rhs, lhs))
+@elementwise_op("nn.prelu", COMPUTE["prelu"])
 class PReluOp(BinaryOp):
     """lhs, or lhs * rhs where lhs is negative; rhs is broadcast to the shape of lhs."""
 
@@ -353,52 +293,52 @@ class PReluOp(BinaryOp):
         return x
 
 
-@elementwise_op("nn.min", lambda np, lhs, rhs: np.minimum(lhs, rhs))
+@elementwise_op("nn.min", COMPUTE["min"])
 class MinOp(BinaryOp):
     """The smaller one; NaN if either is."""
 
 
-@elementwise_op("nn.max", lambda np, lhs, rhs: np.maximum(lhs, rhs))
+@elementwise_op("nn.max", COMPUTE["max"])
 class MaxOp(BinaryOp):
     """The larger one; NaN if either is."""
 
 
-@elementwise_op("nn.equal", lambda np, lhs, rhs: lhs == rhs)
+@elementwise_op("nn.equal", COMPUTE["equal"])
 class EqualOp(ComparisonOp):
     """Whether both are equal; NaN equals nothing."""
 
 
-@elementwise_op("nn.greater", lambda np, lhs, rhs: lhs > rhs, elements=NUMBERS)
+@elementwise_op("nn.greater", COMPUTE["greater"], elements=NUMBERS)
 class GreaterOp(ComparisonOp):
     """Whether lhs is above rhs."""
 
 
-@elementwise_op("nn.greater_or_equal", lambda np, lhs, rhs: lhs >= rhs, elements=NUMBERS)
+@elementwise_op("nn.greater_or_equal", COMPUTE["greater_or_equal"], elements=NUMBERS)
 class GreaterOrEqualOp(ComparisonOp):
     """Whether lhs is above rhs, or equal."""
 
 
-@elementwise_op("nn.less", lambda np, lhs, rhs: lhs < rhs, elements=NUMBERS)
+@elementwise_op("nn.less", COMPUTE["less"], elements=NUMBERS)
 class LessOp(ComparisonOp):
     """Whether lhs is below rhs."""
 
 
-@elementwise_op("nn.less_or_equal", lambda np, lhs, rhs: lhs <= rhs, elements=NUMBERS)
+@elementwise_op("nn.less_or_equal", COMPUTE["less_or_equal"], elements=NUMBERS)
 class LessOrEqualOp(ComparisonOp):
     """Whether lhs is below rhs, or equal."""
 
 
-@elementwise_op("nn.and", lambda np, lhs, rhs: lhs & rhs)
+@elementwise_op("nn.and", COMPUTE["and"])
 class AndOp(LogicOp):
     """Whether both are true."""
 
 
-@elementwise_op("nn.or", lambda np, lhs, rhs: lhs | rhs)
+@elementwise_op("nn.or", COMPUTE["or"])
 class OrOp(LogicOp):
     """Whether one of the two is true."""
 
 
-@elementwise_op("nn.xor", lambda np, lhs, rhs: lhs != rhs)
+@elementwise_op("nn.xor", COMPUTE["xor"])
 class XorOp(LogicOp):
     """Whether exactly one of the two is true."""
 
@@ -406,7 +346,7 @@ class XorOp(LogicOp):
 # Three operands -------------------------------------------------------------------------------------------------------
 
 
-@elementwise_op("nn.where", lambda np, condition, lhs, rhs: np.where(condition, lhs, rhs), elements=ELEMENTS)
+@elementwise_op("nn.where", COMPUTE["where"], elements=ELEMENTS)
 class WhereOp(ElementwiseOp):
     """lhs where the condition is true, rhs elsewhere."""
 

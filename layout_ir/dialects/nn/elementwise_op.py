@@ -24,11 +24,11 @@ from layout_ir.dialects.nn.tensor_types import (
     FLOATS,
     NUMBERS,
     Shape,
-    broadcast,
     round_to,
     shape_of,
     tensor_type,
 )
+from layout_ir.elements.elementwise_formulas import Compute, broadcast
 
 _LIMITS = {0.0, 0.5, 1.0, -1.0, math.inf, -math.inf}
 """Arguments and results of which every library is exact: exp(0) is 1, tanh(inf) is 1, the sigmoid of 0 is 0.5."""
@@ -162,9 +162,6 @@ class LogicOp(BinaryOp):
 
     ALLOWED: ClassVar[tuple[str, ...]] = ("i1",)
 
-
-Compute = Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any] | Callable[[Any, Any, Any, Any], Any]
-"""NumPy, then up to three operands and attributes."""
 
 _Op = TypeVar("_Op", bound=ElementwiseOp)
 

@@ -9,7 +9,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def
 
 from layout_ir.dialects.nn.attributes import flag, number
 from layout_ir.dialects.nn.nn_op import NNOp
-from layout_ir.dialects.nn.tensor_types import FLOATS, Shape, broadcast
+from layout_ir.dialects.nn.tensor_types import FLOATS, Shape
+from layout_ir.elements.elementwise_formulas import broadcast
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.interfaces import PadRead
 

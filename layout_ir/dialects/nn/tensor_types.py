@@ -38,24 +38,6 @@ def element_text(element: Attribute) -> str:
     return str(element)
 
 
-def broadcast(*shapes: Shape) -> Shape:
-    """The shape to which all `shapes` broadcast, as in NumPy; () for none.
-
-    Raises LayoutError where two extents of one dim differ and neither is 1.
-    """
-    result: Shape = ()
-    for shape in shapes:
-        rank = max(len(result), len(shape))
-        a, b = ((1,) * (rank - len(side)) + side for side in (result, shape))
-        for dim, (x, y) in enumerate(zip(a, b, strict=True)):
-            if x != y and 1 not in (x, y):
-                raise LayoutError(
-                    f"shapes {shape_text(result)} and {shape_text(shape)} do not broadcast: {x} != {y} in dim {dim}"
-                )
-        result = tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
-    return result
-
-
 def check_dim(name: str, dim: int, shape: Shape) -> None:
     """Raises LayoutError unless `dim`, the value of attribute `name`, is a dim of `shape`, from 0."""
     if not 0 <= dim < len(shape):

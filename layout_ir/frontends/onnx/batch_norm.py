@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.frontends.onnx.values import collapsed, splat
+from layout_ir.frontends.onnx.constants import collapsed, splat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

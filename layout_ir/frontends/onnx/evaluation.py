@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.dialects.nn.tensor_types import broadcast
+from layout_ir.elements.elementwise_formulas import broadcast
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
+from layout_ir.frontends.onnx.constants import collapsed, is_splat, splat
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.signature import check_signature
 from layout_ir.frontends.onnx.tensor_protos import check_shape
-from layout_ir.frontends.onnx.values import collapsed, is_splat, splat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +50,7 @@ def evaluate(node: Node) -> list[NDArray[Any]] | None:
     op = node.op_type
     if (op not in COSTS and op not in ELEMENTWISE) or node.opset < OLDEST.get(op, 0):
         return None
-    check_signature(node)
+    check_signature(node, node.constant_types())
     arrays = node.constant_inputs()
     given = [array for array in arrays if array is not None]
     shape: tuple[int, ...] | None = None

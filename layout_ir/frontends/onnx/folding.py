@@ -15,20 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.dialects import nn
-from layout_ir.dialects.nn.elementwise import divide
-from layout_ir.dialects.nn.tensor_types import broadcast
+from layout_ir.elements.elementwise_formulas import COMPUTE, broadcast, divide
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx import index_folding, quantization_folding
+from layout_ir.frontends.onnx.axes import normalize_axis
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
+from layout_ir.frontends.onnx.constants import collapsed, is_splat, splat
 from layout_ir.frontends.onnx.evaluation import evaluate
 from layout_ir.frontends.onnx.import_error import OnnxImportError
-from layout_ir.frontends.onnx.matrix_resize import fold_resize
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.signature import check_signature
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
-from layout_ir.frontends.onnx.translation import normalize_axis
-from layout_ir.frontends.onnx.values import collapsed, dtype_of, is_splat, splat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +43,7 @@ def fold(node: Node) -> list[NDArray[Any]] | None:
     if name not in BY_NUMPY:
         return evaluate(node)
     if not node.domain:
-        check_signature(node)
+        check_signature(node, node.constant_types())
     folder = _elementwise if name in ELEMENTWISE else FOLDERS[name]
     result = folder(node)
     return None if result is None else [result]
@@ -112,12 +109,11 @@ def _chain(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return apply
 
 
-_SAME: tuple[type[nn.ElementwiseOp], ...] = (
-    nn.AbsOp, nn.AddOp, nn.CeilOp, nn.CosOp, nn.ErfOp, nn.ExpOp, nn.FloorOp, nn.LogOp, nn.MulOp, nn.NegOp,
-    nn.ReciprocalOp, nn.ReluOp, nn.RoundOp, nn.SigmoidOp, nn.SignOp, nn.SinOp, nn.SqrtOp, nn.SubOp, nn.TanhOp,
-    nn.WhereOp,
+_SAME = (
+    "abs", "add", "ceil", "cos", "erf", "exp", "floor", "log", "mul", "neg", "reciprocal", "relu", "round", "sigmoid",
+    "sign", "sin", "sqrt", "sub", "tanh", "where",
 )  # fmt: skip
-"""Ops that are folded with the function in their row of the table of `nn`."""
+"""Ops that are folded with the function that computes the op of this name in programs; ONNX's begin with a capital."""
 
 _TRUTH_VALUES: dict[str, Callable[..., Any]] = {
     "And": np.logical_and,
@@ -132,13 +128,12 @@ _TRUTH_VALUES: dict[str, Callable[..., Any]] = {
 }
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    # The dialect has ONNX's names: `nn.AbsOp` is Abs.
-    **{op.__name__[:-2]: partial(op.COMPUTE, np) for op in _SAME},
+    **{name.capitalize(): partial(COMPUTE[name], np) for name in _SAME},
     "Div": _divide,
-    "Max": _chain(partial(nn.MaxOp.COMPUTE, np)),
-    "Min": _chain(partial(nn.MinOp.COMPUTE, np)),
+    "Max": _chain(partial(COMPUTE["max"], np)),
+    "Min": _chain(partial(COMPUTE["min"], np)),
     "Pow": _power,
-    "Sum": _chain(partial(nn.AddOp.COMPUTE, np)),
+    "Sum": _chain(partial(COMPUTE["add"], np)),
     **_TRUTH_VALUES,
 }
 """NumPy functions of ops without attributes, one element of whose result comes from one of each input."""
@@ -174,7 +169,7 @@ CASTS = (
 def _cast(node: Node) -> NDArray[Any] | None:
     array = node.arrays()[0]
     dtype = (
-        dtype_of(node.input(1))
+        node.arrays()[1].dtype
         if node.op_type == "CastLike"
         else numpy_type(node.required("to", 0), "the result")
     )
@@ -200,13 +195,20 @@ def _concat(node: Node) -> NDArray[Any] | None:
     return np.concatenate(arrays, axis=axis)
 
 
+def _resize(node: Node) -> NDArray[Any] | None:
+    # Its matrices are those of the ops of programs: most folding does without the IR that these import.
+    from layout_ir.frontends.onnx.matrix_resize import fold_resize
+
+    return fold_resize(node)
+
+
 FOLDERS: dict[str, Callable[[Node], NDArray[Any] | None]] = {
     "Cast": _cast,
     "CastLike": _cast,
     "Concat": _concat,
     **index_folding.FOLDERS,
     "Mod": _modulo,
-    "Resize": fold_resize,
+    "Resize": _resize,
     **quantization_folding.FOLDERS,
 }
 

@@ -29,6 +29,7 @@ from layout_ir.dialects.nn.protos import MODEL, header_of
 from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_norms, ops_resize, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
+from layout_ir.frontends.onnx.constants import Constant
 from layout_ir.frontends.onnx.folding import fold
 from layout_ir.frontends.onnx.functions import Call, domain_of, node_name
 from layout_ir.frontends.onnx.import_error import (
@@ -55,7 +56,14 @@ from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of, names_
 from layout_ir.frontends.onnx.taken_branches import taken_branch
 from layout_ir.frontends.onnx.translation import Builder, Translation
 from layout_ir.frontends.onnx.untranslated import opaque
-from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
+from layout_ir.frontends.onnx.values import (
+    Value,
+    dtype_of,
+    element_of,
+    has_known_types,
+    shape_of,
+    tensor_type,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -318,7 +326,7 @@ class GraphImport:
 
     def _translate(self, node: Node) -> Sequence[Value | None]:
         translation = self.translations.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
-        kept = self.keep_quantized and node.op_type == "DequantizeLinear" and node.has_known_types()
+        kept = self.keep_quantized and node.op_type == "DequantizeLinear" and has_known_types(node.given)
         if not kept and (translation is None or not translation.takes_constants):
             arrays = fold(node)
             if arrays is not None:
@@ -355,7 +363,7 @@ class GraphImport:
         Raises OnnxImportError with both reasons where the node is not valid, or cannot be kept either.
         """
         try:
-            check_signature(node)
+            check_signature(node, [None if value is None else dtype_of(value) for value in node.given])
             return self._opaque(node)
         except OnnxImportError as other:
             if isinstance(other, UnforeseenError):

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from layout_ir.frontends.onnx.axes import normalize_axis
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
+from layout_ir.frontends.onnx.constants import collapsed, is_splat, splat
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.indexed_arrays import (
     gathered_elements,
@@ -22,8 +24,6 @@ from layout_ir.frontends.onnx.indexed_arrays import (
     scattered_nd,
 )
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.translation import normalize_axis
-from layout_ir.frontends.onnx.values import collapsed, is_splat, splat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

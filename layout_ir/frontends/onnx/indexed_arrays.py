@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.errors import shape_text
+from layout_ir.frontends.onnx.axes import normalize_axis
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.tensor_protos import check_shape
-from layout_ir.frontends.onnx.translation import normalize_axis
 
 _REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 """What an update and the element in its place become, by the attribute `reduction`."""

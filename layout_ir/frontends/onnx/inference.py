@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.dialects.nn.windows import window_shape
 from layout_ir.errors import LayoutError
+from layout_ir.frontends.onnx.constants import Constant
 from layout_ir.frontends.onnx.function_body import constant_type, type_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.loop_counts import iterations
@@ -21,7 +22,7 @@ from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.frontends.onnx.stand_ins import standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within
-from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
+from layout_ir.frontends.onnx.values import Value, dtype_of, shape_of
 from layout_ir.frontends.onnx.window_attributes import window_of
 
 if TYPE_CHECKING:

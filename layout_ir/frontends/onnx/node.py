@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
+from layout_ir.frontends.onnx.constants import Constant, is_splat
 from layout_ir.frontends.onnx.functions import Call, domain_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse, quoted
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.frontends.onnx.values import Constant, Value, is_known, is_splat
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import onnx
     from numpy.typing import NDArray
+
+    from layout_ir.frontends.onnx.values import Value
 
 T = TypeVar("T")
 
@@ -218,13 +220,13 @@ class Node:
         values = [value for value in self._inputs if value is not None]
         return bool(values) and all(isinstance(value, Constant) for value in values)
 
-    def has_known_types(self) -> bool:
-        """Whether the constants among the inputs are of element types that a program has: those of 4 bits are not."""
-        return all(is_known(value.array.dtype) for value in self._inputs if isinstance(value, Constant))
-
     def constant_inputs(self) -> list[NDArray[Any] | None]:
         """The arrays of all inputs, None where one is left out; only for a node that `is_constant`."""
         return [value.array if isinstance(value, Constant) else None for value in self._inputs]
+
+    def constant_types(self) -> list[np.dtype[Any] | None]:
+        """The element types of `constant_inputs`."""
+        return [None if array is None else array.dtype for array in self.constant_inputs()]
 
     def arrays(self) -> list[NDArray[Any]]:
         """Those of `constant_inputs` that are given."""

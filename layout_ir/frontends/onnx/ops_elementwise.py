@@ -10,13 +10,14 @@ from xdsl.dialects.builtin import TensorType
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import AnyAttr
+from layout_ir.frontends.onnx.constants import Constant
 from layout_ir.frontends.onnx.folding import cast_array, cast_cost
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.ops_norms import with_factors
 from layout_ir.frontends.onnx.tensor_protos import numpy_type
 from layout_ir.frontends.onnx.translation import Builder, Translate, Translation
-from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, element_of, shape_of
+from layout_ir.frontends.onnx.values import Value, dtype_of, element_of, shape_of
 
 
 def _unary(op: type[nn.UnaryOp]) -> Translate:

@@ -8,18 +8,14 @@ from xdsl.ir import OpResult
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
+from layout_ir.frontends.onnx.axes import normalize_axes, normalize_axis
 from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
+from layout_ir.frontends.onnx.constants import Constant, is_splat
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.translation import (
-    Builder,
-    Translate,
-    Translation,
-    normalize_axes,
-    normalize_axis,
-)
-from layout_ir.frontends.onnx.values import Constant, Value, is_splat, shape_of
+from layout_ir.frontends.onnx.translation import Builder, Translate, Translation
+from layout_ir.frontends.onnx.values import Value, shape_of
 from layout_ir.frontends.onnx.window_attributes import auto_pad_of, window_of
 
 # --- windows --------------------------------------------------------------------------------------------------

@@ -18,16 +18,12 @@ from xdsl.ir import OpResult
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
+from layout_ir.frontends.onnx.axes import normalize_axes, normalize_axis
+from layout_ir.frontends.onnx.constants import Constant
 from layout_ir.frontends.onnx.import_error import UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.translation import (
-    Builder,
-    Translate,
-    Translation,
-    normalize_axes,
-    normalize_axis,
-)
-from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
+from layout_ir.frontends.onnx.translation import Builder, Translate, Translation
+from layout_ir.frontends.onnx.values import Value, dtype_of, shape_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

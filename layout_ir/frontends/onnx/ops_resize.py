@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 
 from layout_ir.dialects import nn
+from layout_ir.frontends.onnx.axes import normalize_axes, normalize_axis
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.translation import (
-    Builder,
-    Translation,
-    normalize_axes,
-    normalize_axis,
-)
+from layout_ir.frontends.onnx.translation import Builder, Translation
 from layout_ir.frontends.onnx.values import Value, shape_of
 
 _IGNORED = {"cubic_coeff_a": -0.75, "exclude_outside": 0, "extrapolation_value": 0.0}

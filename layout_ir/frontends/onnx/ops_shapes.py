@@ -10,20 +10,16 @@ import numpy as np
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp
-from layout_ir.dialects.nn.tensor_types import broadcast
+from layout_ir.elements.elementwise_formulas import broadcast
+from layout_ir.frontends.onnx.axes import normalize_axes, normalize_axis
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
+from layout_ir.frontends.onnx.constants import Constant, collapsed, is_splat, splat
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.ops_norms import grouped_behind_reshape
 from layout_ir.frontends.onnx.tensor_protos import check_shape
-from layout_ir.frontends.onnx.translation import (
-    Builder,
-    Translate,
-    Translation,
-    normalize_axes,
-    normalize_axis,
-)
-from layout_ir.frontends.onnx.values import Constant, Value, collapsed, dtype_of, is_splat, shape_of, splat
+from layout_ir.frontends.onnx.translation import Builder, Translate, Translation
+from layout_ir.frontends.onnx.values import Value, dtype_of, shape_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from layout_ir.frontends.onnx.constants import Constant
 from layout_ir.frontends.onnx.functions import Call
 from layout_ir.frontends.onnx.import_error import is_unknown_type
 from layout_ir.frontends.onnx.importer import GraphImport
 from layout_ir.frontends.onnx.model import Model
 from layout_ir.frontends.onnx.subgraphs import used_names
-from layout_ir.frontends.onnx.values import Constant
 
 if TYPE_CHECKING:
     import onnx

@@ -14,7 +14,6 @@ import numpy as np
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.values import dtype_of
 
 if TYPE_CHECKING:
     import onnx.defs
@@ -41,16 +40,16 @@ def check_flags(node: Node) -> None:
             node.flag(attribute.name)
 
 
-def check_signature(node: Node) -> None:
+def check_signature(node: Node, dtypes: Sequence[np.dtype[Any] | None]) -> None:
     """Raises OnnxImportError where the schema of the op does not allow the node's inputs, attributes or outputs.
 
-    An op without a schema passes.
+    `dtypes` are the element types of its inputs, None for one that is left out. An op without a schema passes.
     """
     schema = schema_of(node.op_type, node.opset, node.domain)
     if schema is None:
         return
     _check_attributes(node, schema)
-    _check_inputs(schema, [None if value is None else dtype_of(value) for value in node.given])
+    _check_inputs(schema, dtypes)
     outputs = len(node.proto.output)
     if not outputs <= schema.max_output:
         raise OnnxImportError(f"the node has {outputs} outputs, the op at most {schema.max_output}")

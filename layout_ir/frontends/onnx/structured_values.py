@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from layout_ir.frontends.onnx.axes import normalize_axis
+from layout_ir.frontends.onnx.constants import Constant
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.translation import normalize_axis
-from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
+from layout_ir.frontends.onnx.values import Value, dtype_of, shape_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,9 +18,10 @@ from layout_ir.dialects.nn import ConstantOp, NNOp
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.dialects.nn.model_names import location, name_hint
 from layout_ir.dialects.nn.tensor_types import element_text
-from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse, quoted
+from layout_ir.frontends.onnx.constants import Constant, array_bytes
+from layout_ir.frontends.onnx.import_error import UnsupportedUse, quoted
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.values import Constant, Value, array_bytes, element_of, tensor_type
+from layout_ir.frontends.onnx.values import Value, element_of, tensor_type
 
 
 class Builder:
@@ -100,18 +101,3 @@ class Translation:
 
     translate: Translate
     takes_constants: bool = False
-
-
-def normalize_axis(axis: int, rank: int) -> int:
-    """The dim, from 0, of an axis that may count from the end (-1). Raises OnnxImportError where it is out of range."""
-    if not -rank <= axis < rank:
-        raise OnnxImportError(f"axis {axis} is not in {-rank}..{rank - 1}")
-    return axis % rank if rank else 0
-
-
-def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """The dims, from 0 and ascending, of axes. Raises OnnxImportError where one is out of range or given twice."""
-    result = sorted(normalize_axis(axis, rank) for axis in axes)
-    if len(set(result)) != len(result):
-        raise OnnxImportError(f"axes {list(axes)} name a dim of rank {rank} twice")
-    return tuple(result)

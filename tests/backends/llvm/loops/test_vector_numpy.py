@@ -11,7 +11,7 @@ import pytest
 
 from layout_ir.backends.llvm.loops.compiled_loop import compile_loop
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.dialects.nn.elementwise import divide
+from layout_ir.elements.elementwise_formulas import divide
 from layout_ir.elements.numpy_types import storage
 from tests.backends.llvm.loops.loop_runs import Compute, program_of
 
