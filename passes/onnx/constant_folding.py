@@ -191,7 +191,7 @@ class _Evaluation:
         constants, decided = self.graph.constants, self.decided
         for node in nodes:
             if node.op_type == "Shape":
-                shape = None if node.proto.attribute else node.shape(0)
+                shape = node.given_extents()
                 is_decided = shape is not None and is_static(shape)
                 if shape is not None and not is_decided:
                     self._extents[node.outputs[0]] = shape
@@ -384,7 +384,7 @@ class _Evaluation:
         import numpy as np
 
         if node.op_type == "Shape":
-            return np.array(node.shape(0), np.int64)
+            return np.array(node.given_extents(), np.int64)
         arrays: list[NDArray[Any] | None] = []
         for name in node.inputs:
             array = None

@@ -128,7 +128,7 @@ class _Convolution:
         gone = {node.outputs[0] for node in (self.node, *self.behind[:-1])}
         for node in self.graph.nodes_of_model:
             if _is_known_shape(node) and node.inputs[0] in gone:
-                shape = np.array(node.shape(0), np.int64)
+                shape = np.array(node.given_extents(), np.int64)
                 self.graph.proto.initializer.append(constant_tensor(shape, node.outputs[0]))
                 self.graph.proto.node.remove(node.proto)
 
@@ -279,8 +279,8 @@ def _behind(graph: Graph, node: Node) -> list[Node]:
 
 def _is_known_shape(node: Node) -> bool:
     """Whether a node says the extents of a value of which all are known."""
-    shape = node.shape(0) if node.op_type == "Shape" and not node.domain else None
-    return shape is not None and is_static(shape) and not node.proto.attribute
+    shape = node.given_extents() if node.op_type == "Shape" and not node.domain else None
+    return shape is not None and is_static(shape)
 
 
 def _to_the_last_view(chain: list[Node]) -> list[Node]:

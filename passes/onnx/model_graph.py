@@ -461,6 +461,19 @@ class Node:
         name = self.outputs[number] if number < len(self.outputs) else ""
         return self.graph.shape(name) if name else None
 
+    @property
+    def gives_all_extents(self) -> bool:
+        """Of a Shape, whether it gives all extents of its operand, as it does where `start` is said to be 0."""
+        attributes = self.attributes
+        return not attributes or ("end" not in attributes and not self.int("start", 0))
+
+    def given_extents(self) -> Shape | None:
+        """The extents that a Shape gives, from its `start` up to its `end`; None where the rank is not known."""
+        shape = self.shape(0)
+        if shape is None or self.gives_all_extents:
+            return shape
+        return shape[self.int("start", 0) : self.int("end", len(shape))]
+
     @cached_property
     def plain_orders(self) -> tuple[tuple[Order, ...], tuple[Order, ...]]:
         """The orders of the model itself, of the inputs and of the outputs; () for a value of unknown rank."""

@@ -1,10 +1,11 @@
-"""Names in use in a model: all that are taken, and those of values that callers may give."""
+"""Names in use in a model: all that are taken, those of values that callers may give, constants that nobody uses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from layout_ir.frontends.onnx.subgraphs import graphs_of
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 
 if TYPE_CHECKING:
     import onnx
@@ -28,3 +29,30 @@ def overridable_names(model: onnx.ModelProto) -> frozenset[str]:
     """The names of inputs: of initializers, those that callers may give another value."""
     # Before IR version 4, initializers had to be listed as inputs.
     return frozenset(value.name for value in model.graph.input) if model.ir_version >= 4 else frozenset()
+
+
+def unused_constants(graph: onnx.GraphProto) -> set[str]:
+    """The names of initializers, and of what Constants give, that nothing in the graph or its subgraphs uses, that are
+    no results, and that callers cannot give."""
+    found = {tensor.name for tensor in graph.initializer}
+    found.update(node.output[0] for node in graph.node if node.op_type == "Constant")
+    for node in graph.node:
+        found.difference_update(node.input[:])
+    found.difference_update(value.name for value in (*graph.input, *graph.output))
+    if found:  # mostly not, and to look into all attributes takes longer
+        found.difference_update(name for node in graph.node for name in captured_names(node))
+    return found
+
+
+def drop_constants(graph: onnx.GraphProto, names: set[str]) -> None:
+    """Takes initializers and Constants of these names out of a graph, and what is said of them."""
+    _drop(graph.initializer, lambda tensor: tensor.name in names)
+    _drop(graph.node, lambda node: node.op_type == "Constant" and node.output[0] in names)
+    _drop(graph.value_info, lambda value: value.name in names)
+    _drop(graph.quantization_annotation, lambda entry: entry.tensor_name in names)
+
+
+def _drop(entries: Any, is_meant: Callable[[Any], bool]) -> None:
+    """Takes those entries of a repeated field that are meant out of it; the others are not touched."""
+    for number in [number for number, entry in enumerate(entries) if is_meant(entry)][::-1]:
+        del entries[number]

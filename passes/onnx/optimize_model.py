@@ -31,6 +31,7 @@ from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
 from layout_ir.passes.onnx.loop_states import with_loops_rearranged
 from layout_ir.passes.onnx.model_constants import PendingTensor, pending_of
+from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
@@ -164,6 +165,7 @@ def _chosen(
         return OptimizedModel(
             model, folder, pending, consumer.name, nothing, nothing, [], [], Solution((), 0, 0)
         )
+    idle = unused_constants(model.graph)
     search = OrderSearch(
         model, folder, shapes, consumer,
         free_inputs=free_inputs, free_outputs=free_outputs, certificate=certificate, pending=pending,
@@ -193,6 +195,9 @@ def _chosen(
             )
         if search.consumer.makes_unsigned:
             make_moved_integers_unsigned(result.stored)
+        # Of nodes that became others, or one with others. What nobody used before is not for us to drop.
+        if left_over := unused_constants(result.stored.graph) - idle:
+            drop_constants(result.stored.graph, left_over)
     return result
 
 

@@ -99,7 +99,7 @@ class _Surroundings:
 
 
 def _is_shape(node: Node) -> bool:
-    return node.op_type == "Shape" and not node.domain and not node.proto.attribute
+    return node.op_type == "Shape" and not node.domain and node.gives_all_extents
 
 
 def _operand(node: Node) -> int | None:

@@ -351,15 +351,14 @@ class ShapeOf:
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """Every order of the operand."""
-        if node.op_type == "Shape" and (node.int("start", 0) or "end" in node.attributes):
+        if node.op_type == "Shape" and not node.gives_all_extents:
             return
         for order in ins[0]:
             yield option_of(node, {0: order}, {}, int(node.op_type == "Shape"))
 
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and whether it gives all extents, or their product."""
-        is_part = bool(node.int("start", 0)) or "end" in node.attributes
-        return ranks_of(node), node.op_type, is_part
+        return ranks_of(node), node.op_type, node.gives_all_extents
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, and a Gather behind it."""

@@ -12,7 +12,7 @@ import onnx.numpy_helper
 from numpy.typing import NDArray
 
 import layout_ir as li
-from layout_ir.frontends.onnx.subgraphs import graphs_of
+from layout_ir.frontends.onnx.subgraphs import graphs_of, used_names
 from layout_ir.passes.onnx.optimized_model import OptimizedModel
 from tests.frontends.onnx.onnxruntime_oracle import session_results
 
@@ -94,8 +94,8 @@ def check_optimized(
 
     The model that was given is as it was; ONNX Runtime without its optimizations gives the same outputs, floats within
     `tolerance` of the largest element; the checker has nothing to say; the report counts the Transposes that are there;
-    they are no more, and for `compares_bytes` (where sizes are known) do not move more for that; a second time changes
-    nothing.
+    they are no more, and for `compares_bytes` (where sizes are known) do not move more for that; no constant is left
+    over that somebody used before; a second time changes nothing.
     """
     given = model.SerializeToString(deterministic=True)
     result = li.optimize_onnx(model, target, **options)
@@ -107,11 +107,20 @@ def check_optimized(
     assert result.after.count <= result.before.count
     fewer = result.before.count - result.after.count
     assert result.after.nbytes <= result.before.nbytes + _WORTH * fewer or not compares_bytes
+    assert idle_constants(new.graph) <= idle_constants(model.graph)
     compare(model, new, random_feeds(model) if feeds is None else feeds, result, tolerance)
     if not result.obligations:
         again = li.optimize_onnx(new, target, **options).model
         assert again.SerializeToString(deterministic=True) == new.SerializeToString(deterministic=True)
     return result
+
+
+def idle_constants(graph: onnx.GraphProto) -> set[str]:
+    """The initializers and results of Constants that nothing in a graph uses."""
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
+    used = {name for node in graph.node for name in used_names(node)}
+    return constants - used - {value.name for value in graph.output}
 
 
 def compare(

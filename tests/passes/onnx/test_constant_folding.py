@@ -247,6 +247,37 @@ def test_extents_are_known_behind_a_slice_of_a_shape_and_a_split_list():
     assert graph.shape("y") == ("batch", 3, 6)
 
 
+@pytest.mark.parametrize(
+    ("part", "decided"),
+    [
+        ({"start": 0}, ["batch", 3, 4]),
+        ({"start": 1}, [3, 4]),
+        ({"start": -1}, [4]),
+        ({"end": 2}, ["batch", 3]),
+        ({"start": 1, "end": -1}, [3]),
+        ({"start": -9, "end": 9}, ["batch", 3, 4]),
+        ({"start": 2, "end": 1}, []),
+    ],
+)
+def test_a_shape_gives_a_part_of_the_extents(part: dict[str, Any], decided: list[int | str]):
+    nodes = [
+        oh.make_node("Shape", ["x"], ["s"], **part),
+        oh.make_node("Concat", ["s", "six"], ["list"], axis=0),
+        oh.make_node("Expand", ["one", "list"], ["y"]),
+    ]
+    weights = [initializer("six", [6]), initializer("one", [1.0])]
+    model = model_of(nodes, [value("x", "batch", 3, 4)], [value("y")], weights)
+    (graph,) = graphs_of_model(model, None, {}, {})
+    graph.set_type("y", None, 1)
+    assert graph.nodes[0].given_extents() == tuple(decided)
+    found = decided_integers(graph, {})
+    assert [array.tolist() for array in found.values()] == ([] if "batch" in decided else [[*decided, 6]])
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(model.SerializeToString())
+    [y] = session.run(None, {"x": np.zeros((2, 3, 4), np.float32)})
+    assert y.shape == (*(2 if extent == "batch" else extent for extent in decided), 6)
+
+
 def test_negative_a_slice_with_an_extent_that_the_run_time_knows_decides_nothing():
     model = _padded_by_its_shape(0)
     model.graph.node[7].input[:] = [f"p{k}" for k in (0, 1, 2, 3, 4)] + ["more"]

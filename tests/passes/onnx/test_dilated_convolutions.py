@@ -108,12 +108,13 @@ def test_two_convolutions_of_one_value():
     assert _dilations(check_optimized(model).model) == [[3, 2]]
 
 
-def test_the_shape_of_what_goes_is_a_constant():
+@pytest.mark.parametrize(("part", "extents"), [({}, 4), ({"start": 0}, 4), ({"start": 1, "end": 3}, 2)])
+def test_the_shape_of_what_goes_is_a_constant(part: dict[str, Any], extents: int):
     shape = [
-        oh.make_node("Shape", ["c"], ["cs"]),
+        oh.make_node("Shape", ["c"], ["cs"], **part),
         oh.make_node("Cast", ["cs"], ["z"], to=onnx.TensorProto.FLOAT),
     ]
-    result = check_optimized(_model(CONV, *shape, outputs={"y": (2, 5, 6, 4), "z": (4,)}))
+    result = check_optimized(_model(CONV, *shape, outputs={"y": (2, 5, 6, 4), "z": (extents,)}))
     assert result.after.count == 0 and "Shape" not in op_types(result.model)
 
 

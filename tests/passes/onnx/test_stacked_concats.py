@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import onnx
@@ -112,11 +113,12 @@ def test_negative_scales_per_channel_keep_the_pieces_in_one_dim():
     assert check_optimized(model).after.count == 1
 
 
-def test_a_shuffle_of_a_batch_that_the_run_time_knows_is_cut_by_its_shape():
+@pytest.mark.parametrize("part", [{}, {"start": 0}])
+def test_a_shuffle_of_a_batch_that_the_run_time_knows_is_cut_by_its_shape(part: dict[str, Any]):
     nodes = [
         oh.make_node("Concat", ["a", "b"], ["c"], axis=3),
         transpose("c", "t", 0, 3, 1, 2),
-        oh.make_node("Shape", ["t"], ["s"]),
+        oh.make_node("Shape", ["t"], ["s"], **part),
         oh.make_node("Gather", ["s", "zero"], ["n"]),
         oh.make_node("Gather", ["s", "one"], ["channels"]),
         oh.make_node("Div", ["channels", "two"], ["k"]),
