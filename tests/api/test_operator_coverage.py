@@ -60,7 +60,6 @@ BY_REFERENCE: dict[str, str] = {
     **dict.fromkeys(("Adagrad", "Adam", "Momentum"), "of training"),
     **dict.fromkeys(("LabelEncoder", "TreeEnsemble"), "of ai.onnx.ml"),
     "Attention": "with the state of earlier calls, or masks shorter than it, its function is not imported",
-    "AveragePool": "dilated windows of three dims",
     "BatchNormalization": "in training",
     "BlackmanWindow": "a constant that is not folded",
     "Cast": NARROW,
