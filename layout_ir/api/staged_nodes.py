@@ -20,6 +20,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from hashlib import sha256
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -452,7 +453,9 @@ def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
 
 def _numbers(value: Any) -> Any:
     """What two values that are the same have in common: the numbers of tensors."""
-    return (value.dtype, value.shape, value.tobytes()) if is_tensor(value) else id(value)
+    if not is_tensor(value):
+        return id(value)
+    return value.dtype, value.shape, sha256(np.ascontiguousarray(value).view(np.uint8).data).digest()
 
 
 def _row_major(array: Array) -> Array:
