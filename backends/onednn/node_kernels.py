@@ -32,14 +32,15 @@ def _product(a: Array, b: Array, *, threads: int) -> Array:
     are_matrices = min(a.ndim, b.ndim) > 1 and a.shape[-1] == b.shape[-2]
     if not are_matrices or a.dtype != np.float32 or b.dtype != np.float32 or not library().sets_threads:
         return np.matmul(a, b)
-    if b.ndim == 2 and a.ndim > 2:
-        return _product(a.reshape(-1, a.shape[-1]), b, threads=threads).reshape(*a.shape[:-1], b.shape[-1])
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    if b.ndim == 2 and a.ndim > 2 and a.size:
+        rows = a.size // inner
+        return _product(a.reshape(rows, inner), b, threads=threads).reshape(*a.shape[:-1], columns)
     if rows * inner * columns < _LEAST_PRODUCT:
         return np.matmul(a, b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     result = np.empty((*batch, rows, columns), np.float32)
-    (a, *a_lies), (b, *b_lies) = _as_read(a), _as_read(b)
+    (a, a_order, a_rows), (b, b_order, b_rows) = _as_read(a), _as_read(b)
     a, b = np.broadcast_to(a, (*batch, rows, inner)), np.broadcast_to(b, (*batch, inner, columns))
     onednn = library()
     before = onednn.threads()
@@ -47,21 +48,8 @@ def _product(a: Array, b: Array, *, threads: int) -> Array:
     try:
         for place in np.ndindex(*batch):
             x, y, made = (_address(array, place) for array in (a, b, result))
-            status = onednn.api.dnnl_sgemm(
-                a_lies[0],
-                b_lies[0],
-                rows,
-                columns,
-                inner,
-                1.0,
-                x,
-                a_lies[1],
-                y,
-                b_lies[1],
-                0.0,
-                made,
-                columns,
-            )
+            matrices = x, a_rows, y, b_rows, 0.0, made, columns
+            status = onednn.api.dnnl_sgemm(a_order, b_order, rows, columns, inner, 1.0, *matrices)
             onednn.check(status, "a matrix product")
     finally:
         onednn.use_threads(before)

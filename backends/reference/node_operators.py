@@ -89,8 +89,9 @@ class NodeKernels:
     """That of `selected_boxes`, where it is not its own."""
     pooled_regions: Callable[[Array, Array, Array, Regions], Array] = pooled_regions
     product: Callable[[Array, Array], Array] = np.matmul
-    trips: Mapping[str, Trip] = field(default_factory=dict[str, Trip])
-    """By the first output of a Loop, what computes its body."""
+    """Of matrices, as NumPy broadcasts them."""
+    trips: Mapping[tuple[str, ...], Trip] = field(default_factory=dict[tuple[str, ...], Trip])
+    """By the names of the outputs of a Loop, what computes its body."""
 
 
 def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
@@ -197,8 +198,8 @@ def own_operators(kernels: NodeKernels = NodeKernels()) -> list[Any]:
             if not any(node.has_linked_attribute for node in loop.body.rt_nodes_):
                 run = partial(walk, node_steps(loop.body), loop.body.output_names)
                 values |= loop.body.rt_inits_
-            first = next(filter(None, cast("Sequence[str]", loop.onnx_node.output)), "")
-            compiled = kernels.trips.get(first, lambda values: None)
+            outputs = tuple(cast("Sequence[str]", loop.onnx_node.output))
+            compiled = kernels.trips.get(outputs, lambda values: None)
             while going and (trips is None or trip < int(np.asarray(trips).item())):
                 values |= {counter: np.array(trip, np.int64), continues: np.array(going)}
                 found = compiled(values)

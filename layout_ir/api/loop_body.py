@@ -21,6 +21,7 @@ from layout_ir.api.sectioned_program import SectionedProgram, cut
 from layout_ir.api.staged_nodes import NodeContext, StagedNodes, is_tensor
 from layout_ir.backends.onednn.plan_steps import RunnablePlan
 from layout_ir.elements.numpy_types import Array
+from layout_ir.errors import LayoutError
 from layout_ir.forking import fork_safe, loading
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class LoopBody:
-    """Computes trips. Any number of threads may call it at a time."""
+    """Computes trips of a Loop, each at a call. Any number of threads may call it at a time."""
 
     def __init__(self, graph: onnx.GraphProto, constants: Mapping[str, Any], context: NodeContext) -> None:
         """`constants` are values around the body that are the same for all trips of all calls."""
@@ -68,7 +69,6 @@ class LoopBody:
 
     def _compiled(self, given: Mapping[str, Array]) -> SectionedProgram | StagedNodes | None:
         """What computes a trip of these inputs; None where it is the first, or has little in common with the last."""
-        from layout_ir.frontends.onnx.import_error import OnnxImportError
         from layout_ir.frontends.onnx.model import load
 
         shapes = {name: array.shape for name, array in given.items()}
@@ -100,7 +100,7 @@ class LoopBody:
                 nodes.result_names,
                 replace(context, stated=nodes.stated),
             )
-        except OnnxImportError:
+        except LayoutError:
             return None
 
     def _model(self, given: Mapping[str, Array]) -> onnx.ModelProto:

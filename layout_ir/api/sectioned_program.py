@@ -79,8 +79,8 @@ class SectionedProgram:
 
     def __call__(self, inputs: Inputs) -> list[Any]:
         """The outputs, in memory of their own."""
-        known = {**self._constants, **self._model.inputs(inputs)}
-        taken = set(map(id, known.values()))
+        known = self._model.inputs(inputs)
+        taken = set(map(id, (*known.values(), *self._constants.values())))
         self.run(known)
         results = self._model.results(known)
         for number, value in enumerate(results):

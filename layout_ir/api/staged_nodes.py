@@ -10,8 +10,9 @@ data is evaluated by the reference. Then the rest of the nodes is the next part,
 Each part is kept for the shapes and values that it was compiled for, so that a call whose numbers lead to known shapes
 compiles nothing. Compiling takes a second where the reference takes milliseconds for what is behind the large
 operators (boxes that are selected, tokens of an expert), and some numbers never come again: for shapes that come the
-first time, such nodes run by the reference, and are compiled when they come again. Values that are no tensors of our
-element types (sequences, texts, floats of 8 bits) go from node to node by the reference.
+first time, such nodes run by the reference, and are compiled when they come again, later where more take turns than are
+kept. Values that are no tensors of our element types (sequences, texts, floats of 8 bits) go from node to node by the
+reference, and so does a Loop that no program has types for, but for what its trips have in common (`loop_body`).
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class _Stage:
     seen: OrderedDict[Any, int] = field(default_factory=OrderedDict[Any, int])
     """For what there were calls that no part was compiled for, and how many."""
     often: int = 2
-    """How many calls a part is compiled for."""
+    """From how many calls for the same shapes and values on a part is compiled for them."""
     by_reference: _Part | None = None
     """The nodes in front that are cheap by the reference, for any shapes."""
     is_first: bool = True
@@ -172,8 +173,8 @@ class _Stage:
         self.parts[key] = part
         if len(self.parts) > _KEPT:
             self.parts.popitem(last=False)
-            # Where more shapes take turns than are kept, each would be compiled again and again. This way no more
-            # are compiled than there are doublings of the number of calls.
+            # Where more shapes take turns than are kept, each would be compiled again and again. Where cheap nodes
+            # are in front, which run meanwhile, parts are dropped as often as the number of calls doubles at most.
             self.often *= 2
 
 
@@ -251,7 +252,7 @@ class StagedNodes:
         nodes: Sequence[onnx.NodeProto],
         outputs: Sequence[str] | None = None,
         *,
-        trips: Mapping[str, LoopBody] | None = None,
+        trips: Mapping[tuple[str, ...], LoopBody] | None = None,
     ) -> NodeEvaluation:
         from layout_ir.backends.onednn.node_kernels import node_kernels
 
@@ -259,11 +260,11 @@ class StagedNodes:
         return NodeEvaluation(nodes, self._context.versions, outputs, kernels=kernels)
 
     def _ready(self, node: onnx.NodeProto, constants: Mapping[str, Any]) -> NodeEvaluation:
-        """A node whose inputs are known, of which some are the same in all calls that a part is kept for."""
+        """The evaluation of a node whose inputs are known; `constants` are values that are the same in all calls of a
+        part."""
         if node.op_type != "Loop" or node.domain:
             return self._evaluation([node])
-        first = next(filter(None, node.output), "")
-        return self._evaluation([node], trips={first: self._body(node, constants)})
+        return self._evaluation([node], trips={tuple(node.output): self._body(node, constants)})
 
     def _body(self, node: onnx.NodeProto, constants: Mapping[str, Any]) -> LoopBody:
         """The body of a Loop, one for all parts in which the constants that it takes are the same."""

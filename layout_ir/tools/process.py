@@ -79,7 +79,7 @@ def exit_status(run: Callable[[], int]) -> int:
     except OSError as error:
         if not status and not isinstance(error, BrokenPipeError):
             with suppress(OSError):
-                print(f"<stdout>: error: {error.strerror or error}", file=sys.stderr)
+                print(f"{error.filename or '<stdout>'}: error: {error.strerror or error}", file=sys.stderr)
         # Buffered text would raise again at interpreter exit.
         with open(os.devnull, "w") as nowhere, suppress(OSError, ValueError):
             os.dup2(nowhere.fileno(), sys.stdout.fileno())

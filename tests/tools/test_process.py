@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -171,6 +172,14 @@ def test_arguments_do_not_steer_the_terminal_nor_fill_it(tmp_path: Path, tool: s
         assert "\x1b" not in run.stderr
         assert "\u202e" not in run.stderr
         assert len(run.stderr) < 10_000
+
+
+def test_a_file_that_takes_no_more_is_named(capsys: pytest.CaptureFixture[str]):
+    def full() -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", "out.mlir")
+
+    assert exit_status(full) == 1
+    assert capsys.readouterr().err == "out.mlir: error: No space left on device\n"
 
 
 def test_a_broken_pipe_is_silent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.emission.iteration import Partition, partition
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
 from layout_ir.backends.llvm.loops.integer_sums import requantized, sums_of_pairs
-from layout_ir.backends.llvm.loops.leading_lanes import load_leading, store_leading
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
+from layout_ir.backends.llvm.loops.masked_lanes import load_leading, store_leading
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.dialects.nn.integer_products import PackedIntegerConv

@@ -20,8 +20,8 @@ from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
 from layout_ir.backends.llvm.loops.channel_windows import DECLARATIONS
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
 from layout_ir.backends.llvm.loops.integer_convolution import ProductEmitter, panel_columns
-from layout_ir.backends.llvm.loops.leading_lanes import load_leading, store_leading
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
+from layout_ir.backends.llvm.loops.masked_lanes import load_leading, store_leading
 from layout_ir.backends.llvm.loops.nibble_product import QUAD, NibbleProduct, has_nibble_product
 from layout_ir.backends.llvm.loops.vector_numpy import Vector, VectorNumPy, converted
 from layout_ir.backends.llvm.machine.machine import Machine, host
@@ -311,9 +311,8 @@ class _Emitter:
         """The state and the cell of a sequence behind a step."""
         lstm, (step, row) = self.lstm, place
         state = b.at(at.states, b.mul(row, 4 * lstm.hidden))
-        length: Value = self.steps
         if "lengths" not in pointers:
-            self._running_row(b, pointers, at, place, length, scales, functions)
+            self._running_row(b, pointers, at, place, self.steps, scales, functions)
             return
         length = self._length(b, pointers, row)
         with b.either(b.compare("slt", step, length)) as otherwise:

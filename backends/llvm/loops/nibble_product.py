@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
 from layout_ir.backends.llvm.loops.integer_sums import sums_of_pairs
-from layout_ir.backends.llvm.loops.leading_lanes import store_leading
+from layout_ir.backends.llvm.loops.masked_lanes import store_leading
 from layout_ir.backends.llvm.machine.machine import Machine
 
 QUAD = 4

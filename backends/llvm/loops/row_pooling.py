@@ -20,6 +20,7 @@ from layout_ir.backends.llvm.emission.kernels.lanes import literal
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle, spread
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
+from layout_ir.backends.llvm.loops.masked_lanes import masked_load, masked_store
 from layout_ir.backends.llvm.loops.vector_numpy import Vector, VectorNumPy
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
@@ -164,7 +165,8 @@ class _Emitter:
         if not tile.is_inside:
             masks = [self._below(b, b.add(begin, v * size), windows.source[-1]) for v in range(self._vectors)]
         at = b.at(source, b.mul(begin, width))
-        neutral = f"splat ({_ELEMENTS[self.dtype]} {self._neutral})"
+        element = _ELEMENTS[self.dtype]
+        neutral = f"splat ({element} {self._neutral})"
 
         def joined(level: int, at: str, values: list[str]) -> list[str]:
             """`values` and all numbers along the dims from `level` on."""
@@ -186,11 +188,7 @@ class _Emitter:
                 if masks is None:
                     loaded = b.load(self._kind, place)
                 else:
-                    name = f"llvm.masked.load.v{size}{self.dtype}.p0"
-                    mask = f"<{size} x i1> {masks[v]}"
-                    loaded = b.put(
-                        f"call {self._kind} @{name}(ptr {place}, i32 {width}, {mask}, {self._kind} {neutral})"
-                    )
+                    loaded = masked_load(b, element, place, size, masks[v], width, neutral)
                 found.append(self._joined(b, loaded, value))
             return found
 
@@ -208,9 +206,7 @@ class _Emitter:
             b.store(self._kind, total, place)
             return
         left = b.min(b.sub(windows.results[-1], tile.first), lanes)
-        name = f"llvm.masked.store.v{size}{self.dtype}.p0"
-        mask = f"<{size} x i1> {self._below(b, 0, left)}"
-        b.do(f"call void @{name}({self._kind} {total}, ptr {place}, i32 {width}, {mask})")
+        masked_store(b, element, total, place, size, self._below(b, 0, left), width)
 
     @property
     def _neutral(self) -> str:

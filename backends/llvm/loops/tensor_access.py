@@ -17,6 +17,7 @@ from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
 from layout_ir.backends.llvm.loops.loop_nest import Loop
 from layout_ir.backends.llvm.loops.loop_program import LoopTensor
+from layout_ir.backends.llvm.loops.masked_lanes import masked_load, masked_store
 from layout_ir.backends.llvm.machine.machine import Machine
 
 
@@ -158,9 +159,7 @@ class TensorAccess:
         vector = lanes.vector(element)
         if not cursor.mask:
             return b.put(f"load {vector}, ptr {pointer}, align {align}")
-        name = f"llvm.masked.load.v{lanes.size}{element}.p0"
-        mask = f"{lanes.vector('i1')} {cursor.mask}"
-        return b.put(f"call {vector} @{name}(ptr {pointer}, i32 {align}, {mask}, {vector} zeroinitializer)")
+        return masked_load(b, element, pointer, lanes.size, cursor.mask, align)
 
     def stored(self, lanes: FloatFunctions, value: str, cursor: Cursor) -> None:
         """Writes elements of the result, as they are stored."""
@@ -182,7 +181,6 @@ class TensorAccess:
             name = f"llvm.masked.scatter.v{lanes.size}{element}.v{lanes.size}p0"
             b.do(f"call void @{name}({vector} {value}, {lanes.vector('ptr')} {at}, i32 {align}, {mask})")
         elif cursor.mask:
-            name = f"llvm.masked.store.v{lanes.size}{element}.p0"
-            b.do(f"call void @{name}({vector} {value}, ptr {pointer}, i32 {align}, {mask})")
+            masked_store(b, element, value, pointer, lanes.size, cursor.mask, align)
         else:
             b.do(f"store {vector} {value}, ptr {pointer}, align {align}")

@@ -101,6 +101,9 @@ FORMS = ("plain", "transposed", "apart", "backwards")
         ((700, 64), (64, 1)),
         ((2, 4, 5), (5, 3)),
         ((0, 64), (64, 64)),
+        ((2, 3, 0), (0, 5)),
+        ((0, 50, 64), (64, 64)),
+        ((0, 50, 64), (1, 64, 64)),
     ],
 )
 def test_products_of_matrices_however_they_lie(left: str, right: str, a: tuple[int, ...], b: tuple[int, ...]):
