@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import json
 import random
 import sys
@@ -47,24 +48,23 @@ def _changed(certificate: dict[str, Any], path: tuple[Any, ...], by: int) -> dic
     return result
 
 
-def _certificates() -> list[tuple[str, dict[str, Any]]]:
+@functools.cache
+def _certificates() -> dict[str, dict[str, Any]]:
+    """A certificate of each kind of proof."""
     rng = random.Random(11)
     eliminated = certify(random_problem(rng, 3, 3))[1]
     hub = certify(hub_problem(rng, 7, 3), table_limit=1 << 10)[1]
-    searched = next(
-        found
-        for found in (certify(tangled_problem(rng, 6, 2), table_limit=4)[1] for _ in range(100))
-        if "split" in json.dumps(found) and "drop" in json.dumps(found)
-    )
+    found = (certify(tangled_problem(rng, 4, 2), table_limit=4)[1] for _ in range(100))
+    # Of those that have both steps, the shortest: each of its numbers is changed, and the whole is checked for each.
+    searched = min((text for text in map(json.dumps, found) if "split" in text and "drop" in text), key=len)
     cut = certify(two_format_problem(rng, 6), table_limit=2)[1]
-    return [("elimination", eliminated), ("hub", hub), ("search", searched), ("cut", cut)]
+    return {"elimination": eliminated, "hub": hub, "search": json.loads(searched), "cut": cut}
 
 
-@pytest.mark.parametrize(
-    ("name", "certificate"), _certificates(), ids=lambda v: v if isinstance(v, str) else ""
-)
-def test_negative_one_changed_number_is_rejected(name: str, certificate: dict[str, Any]):
+@pytest.mark.parametrize("proof", ["elimination", "hub", "search", "cut"])
+def test_negative_one_changed_number_is_rejected(proof: str):
     """Every number, up and down. With the seal made anew, what still passes is true of the problem it then states."""
+    certificate = _certificates()[proof]
     verify(certificate)
     places = list(_places(certificate))
     assert len(places) > 100
