@@ -43,6 +43,7 @@ from layout_ir.backends.onednn.primitives import (
     BinaryPostOp,
     PostOp,
     PrimitiveDescriptor,
+    Quantization,
     SumPostOp,
 )
 from layout_ir.backends.onednn.quantized_values import quantizing
@@ -119,7 +120,7 @@ def _is_faster_by_itself(op: nn.ElementwiseOp, group: Group, result: Layout) -> 
     last cache still holds."""
     assert group.primitive is not None
     is_large = result.nelems >= _SMALL and result.nbytes("f32") <= host().l3
-    is_plain = dtype_of(op.result.type) == "f32" and not group.primitive.quantization
+    is_plain = dtype_of(op.result.type) == "f32" and not group.primitive.is_on_integers
     return is_large and is_plain and (_is_slow_post_op(op) or _goes_over_products_again(group.descriptor))
 
 
@@ -293,7 +294,7 @@ class _Fusion:
             return False
         assert group.primitive is not None and group.descriptor is not None
         is_looped = (
-            isinstance(group.ops[0], nn.ElementwiseOp | nn.ReduceOp) and not group.primitive.quantization
+            isinstance(group.ops[0], nn.ElementwiseOp | nn.ReduceOp) and not group.primitive.is_on_integers
         )
         if (group.descriptor.is_slow and is_looped) or has_row_pool(group.ops[0]):
             return False  # a compiled loop takes both, or the reduction or pool by itself
@@ -306,7 +307,8 @@ class _Fusion:
         whole = group.primitive.extents == (before.extent,) != before.shape
         if not whole and after.is_padded and after.pad not in ("zero", "undef"):
             return False
-        if _scale_constants(group, op, value, values) or _add_row(group, op, value, values):
+        absorbed = _scale_constants, _scale_product, _add_row
+        if any(absorb(group, op, value, values) for absorb in absorbed):
             group.ops.append(op)
             group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
@@ -519,6 +521,46 @@ def _set_bias(group: Group, constant: Array, values: Values) -> bool:
     group.primitive = replace(group.primitive, request=request)
     group.operands[Argument.BIAS] = operand
     return True
+
+
+def _scale_product(group: Group, op: nn.ElementwiseOp, value: SSAValue, values: Values) -> bool:
+    """Gives a product by the library's `gemm` the number that `op` multiplies or divides by as a factor of all sums,
+    which costs nothing; whether it did. Other kernels take it as a post-op for as little."""
+    primitive = group.primitive
+    assert primitive is not None
+    if not isinstance(op, nn.MulOp | nn.DivOp) or not _goes_over_products_again(group.descriptor):
+        return False
+    if primitive.post_ops or primitive.quantization or Argument.BIAS in group.operands:
+        return False
+    factor = _factor(op, value, values)
+    if factor is None:
+        return False
+    scale = Argument.SCALE_OF | Argument.SRC
+    scaled = replace(primitive, quantization=(Quantization(scale, 0),))
+    try:
+        descriptor = _asked(values.library, scaled)
+    except Refused:
+        return False
+    if descriptor.implementation != group.descriptor.implementation:
+        return False
+    group.primitive, group.descriptor = scaled, descriptor
+    group.operands[scale] = integer_primitives.vector(values.library, [factor], np.float32)
+    return True
+
+
+def _factor(op: nn.MulOp | nn.DivOp, value: SSAValue, values: Values) -> float | None:
+    """The number by which `op` multiplies all elements of `value`.
+
+    None where there is none, or it is no normal number in f32: products leave out their sums where they are multiplied
+    by zero, NaN among them, and the inverse of what is almost zero has no digits.
+    """
+    other = op.operands[1] if op.operands[0] is value else op.operands[0]
+    number = values.scalar(other)
+    if number is None or (isinstance(op, nn.DivOp) and (other is op.operands[0] or number == 0)):
+        return None
+    factor = 1 / number if isinstance(op, nn.DivOp) else number
+    limits = np.finfo(np.float32)
+    return factor if limits.tiny <= abs(factor) <= limits.max else None
 
 
 def _seen(

@@ -239,7 +239,7 @@ def quantized_result(
     layout, dtype = values.layout(op.result), dtype_of(op.result.type)
     if not lie_alike(values.layout(op.input), layout) or layout.is_padded:
         return None
-    if not primitive.quantization:
+    if not primitive.is_on_integers:
         return None  # that of floats writes integers wrong (binary) or slowly
     whole = primitive.extents == (layout.extent,) != layout.shape
     result = (

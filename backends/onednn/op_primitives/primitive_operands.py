@@ -57,6 +57,11 @@ class OpPrimitive:
     more_results: tuple[tuple[Argument, SSAValue, MemoryDescriptor], ...] = ()
     """What else it writes: the other results of the op."""
 
+    @property
+    def is_on_integers(self) -> bool:
+        """Whether its operands are integers: then each has a scale. A product of floats may have one, as a factor."""
+        return len(self.quantization) > 1
+
 
 class Values:
     """What is known of values at compile time: layouts, element types, constants."""
