@@ -6,6 +6,8 @@ primitives           primitive descriptors, their post-ops, and what they ask fo
 rewrites/            programs said in ops that there are kernels for
 op_primitives/       one op -> the primitive that computes it in given layouts
 quantized_values     reorders that make real numbers of 8-bit integers, or integers of numbers
+op_group             ops that are computed together
+absorbed_constants   which constants behind a primitive it takes among its own: weights, a bias, a factor
 post_op_fusion       which ops behind a primitive become its post-ops, and the bytes that are not moved
 op_loops             an op, or elementwise ones behind each other -> a compiled loop
 loop_space           the tensors of such a loop: where each index finds its element

@@ -16,6 +16,7 @@ from layout_ir.backends.llvm import Reorder, compile_reorder
 from layout_ir.backends.onednn.byte_copy import byte_copy
 from layout_ir.backends.onednn.library import Library
 from layout_ir.backends.onednn.loop_fusion import join_loops
+from layout_ir.backends.onednn.op_group import VIEWS, Group, Liveness
 from layout_ir.backends.onednn.op_loops import OpLoop, loop_of
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Operand, Values, lie_alike
 from layout_ir.backends.onednn.placement import Part, part_of_slice, parts_of_concats, sharing
@@ -34,7 +35,7 @@ from layout_ir.backends.onednn.plan_steps import (
     ReferenceStep,
     StepText,
 )
-from layout_ir.backends.onednn.post_op_fusion import VIEWS, Group, Liveness, group_ops
+from layout_ir.backends.onednn.post_op_fusion import group_ops
 from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor
 from layout_ir.backends.onednn.value_memory import ValueMemory, with_layout
 from layout_ir.backends.reference.registered_ops import semantics_of

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
+from layout_ir.backends.onednn.op_group import Group, Liveness
 from layout_ir.backends.onednn.op_loops import loop_of
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
-from layout_ir.backends.onednn.post_op_fusion import Group, Liveness
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import is_row_major
 from layout_ir.dialects import nn

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.parts import part_offset
+from layout_ir.backends.onednn.op_group import VIEWS
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
-from layout_ir.backends.onednn.post_op_fusion import VIEWS
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
 

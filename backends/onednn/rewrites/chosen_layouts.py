@@ -22,9 +22,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.onednn.library import Library
+from layout_ir.backends.onednn.op_group import single_op_group
 from layout_ir.backends.onednn.op_loops import has_row_pool
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
-from layout_ir.backends.onednn.post_op_fusion import single_op_group
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FormatAttr, ReorderOp, with_format

@@ -18,10 +18,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.backends.onednn.library import Library
+from layout_ir.backends.onednn.op_group import single_op_group
 from layout_ir.backends.onednn.op_loops import has_loop
 from layout_ir.backends.onednn.op_primitives.candidates import builders_of
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values, widened
-from layout_ir.backends.onednn.post_op_fusion import single_op_group
 from layout_ir.backends.reference.semantics import literal_array
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (

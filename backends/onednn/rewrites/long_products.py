@@ -26,9 +26,9 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
 from layout_ir.backends.onednn.library import Library
+from layout_ir.backends.onednn.op_group import single_op_group
 from layout_ir.backends.onednn.op_primitives.few_row_products import parts_of
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
-from layout_ir.backends.onednn.post_op_fusion import single_op_group
 from layout_ir.backends.onednn.rewrites.inserted_ops import InsertedOps
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import is_row_major

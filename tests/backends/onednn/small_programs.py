@@ -147,6 +147,11 @@ def encoding(format: str) -> FormatAttr:
     )
 
 
+def steps(executable: li.Executable, *inputs: np.ndarray[Any, Any]) -> list[tuple[str, ...]]:
+    """The ops of each step, reorders left out."""
+    return [time.ops for time in executable.profile(inputs) if time.implementation != "reorder"]
+
+
 def compare(
     module: ModuleOp,
     *inputs: np.ndarray[Any, Any],

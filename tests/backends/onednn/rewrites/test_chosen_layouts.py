@@ -9,8 +9,8 @@ import pytest
 
 import layout_ir as li
 from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.op_group import single_op_group
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
-from layout_ir.backends.onednn.post_op_fusion import single_op_group
 from layout_ir.backends.onednn.rewrites.chosen_layouts import move_ops_without_kernels
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp

@@ -11,8 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 import layout_ir as li
 from layout_ir.backends.onednn.library import Library, library
+from layout_ir.backends.onednn.op_group import Group, single_op_group
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
-from layout_ir.backends.onednn.post_op_fusion import Group, single_op_group
 from layout_ir.backends.onednn.rewrites import half_floats
 from layout_ir.backends.onednn.rewrites.half_floats import widen_half_floats, widen_ops_without_kernels
 from layout_ir.dialects import nn
