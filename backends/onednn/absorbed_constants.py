@@ -123,7 +123,7 @@ def _scale_product(group: Group, op: nn.ElementwiseOp, value: SSAValue, values: 
     """Gives a product by the library's `gemm` the number that `op` multiplies or divides by as a factor of all sums,
     which costs nothing; whether it did."""
     primitive = group.primitive
-    assert primitive is not None
+    assert primitive is not None and group.descriptor is not None
     if not isinstance(op, nn.MulOp | nn.DivOp) or not goes_over_products_again(group.descriptor):
         return False
     if primitive.post_ops or primitive.quantization or Argument.BIAS in group.operands:
