@@ -20,21 +20,11 @@ from inspect import signature
 from time import perf_counter_ns
 from typing import Any, ParamSpec, TypeVar, cast
 
+from layout_ir.backends.llvm.runtime.method_definition import METH_FASTCALL, METH_KEYWORDS, MethodDefinition
 from layout_ir.forking import loading
-
-_METH_FASTCALL, _METH_KEYWORDS = 0x80, 2
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
 
 
 class Takeover:
@@ -47,7 +37,7 @@ class Takeover:
         """Nanoseconds that copies have taken."""
         self.state = "waiting"
         """"waiting" for the budget to be spent, then "started", "loaded", or "refused" where it cannot be."""
-        self._definitions: dict[str, _MethodDef] = {}
+        self._definitions: dict[str, MethodDefinition] = {}
         self._addresses: dict[str, int] = {}
 
     def add(self, nanoseconds: int) -> None:
@@ -71,7 +61,7 @@ class Takeover:
         self.state = "refused" if found is None else "loaded"
         return found is not None
 
-    def define(self, name: str, definition: _MethodDef) -> None:
+    def define(self, name: str, definition: MethodDefinition) -> None:
         """`definition` is that of a compiled function: it gets the address of the machine code `name` when it is there.
 
         CPython reads the address at each call.
@@ -115,8 +105,8 @@ def compiled(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         doc = f"{python.__name__}{plain}\n--\n\n{python.__doc__}"
         # Its arguments are those of a function of C that belongs to an object: so it calls that object.
         calls = ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value
-        flags = _METH_FASTCALL | _METH_KEYWORDS
-        definition = _MethodDef(python.__name__.encode(), calls, flags, doc.encode())
+        flags = METH_FASTCALL | METH_KEYWORDS
+        definition = MethodDefinition(python.__name__.encode(), calls, flags, doc.encode())
         TAKEOVER.define(name, definition)
         new: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
         made = new(("PyCFunction_NewEx", ctypes.pythonapi))(

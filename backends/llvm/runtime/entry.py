@@ -23,6 +23,7 @@ import numpy as np
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.array_kinds import FIRST_CODE, codes
 from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.backends.llvm.runtime.method_definition import METH_FASTCALL, MethodDefinition
 from layout_ir.forking import fork_safe
 
 # struct Py_buffer of CPython's stable ABI: buf, obj, len, itemsize, readonly, ndim, format, shape, strides, ...
@@ -30,7 +31,6 @@ _VIEW = "{ ptr, ptr, i64, i64, i32, i32, ptr, ptr, ptr, ptr, ptr }"
 # kernel, slow callable, parallel (or null), bytes of source and destination, in place, threads, their item sizes, the
 # codes of elements that they may have (`array_kinds.codes`), the type of arrays (or null)
 _RECORD = "{ ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, ptr }"
-_METH_FASTCALL = 0x80
 # PyBUF_ND, without which not everybody says a format, and PyBUF_FORMAT; PyBUF_WRITABLE. Such buffers are contiguous.
 _READS, _WRITES = 8 | 4, 8 | 4 | 1
 
@@ -214,21 +214,12 @@ slow:
 """
 
 
-class _MethodDef(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class _Method:
     """The compiled entry and its definition, which CPython points to."""
 
     code: Code
-    definition: _MethodDef
+    definition: MethodDefinition
 
 
 _lock = RLock()
@@ -248,7 +239,7 @@ def _method() -> _Method:
         if _made is None:
             text = _source()
             code = Code(text, host(), ("entry",), key=text)
-            _made = _Method(code, _MethodDef(b"reorder", code.address("entry"), _METH_FASTCALL, None))
+            _made = _Method(code, MethodDefinition(b"reorder", code.address("entry"), METH_FASTCALL, None))
         return _made
 
 
