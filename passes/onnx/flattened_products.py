@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.passes.onnx.model_constants import constant_tensor
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
+from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
 from layout_ir.passes.onnx.orders import inverse
 
@@ -62,7 +62,8 @@ def fold_into_weights(graph: Graph) -> bool:
     for flattening in found:
         flattening.write()
     if found:
-        _drop_unused(graph, {name for flattening in found for _, _, name, _ in flattening.constants})
+        replaced = {name for flattening in found for _, _, name, _ in flattening.constants}
+        drop_constants(graph.proto, replaced & unused_constants(graph.proto))
     return bool(found)
 
 
@@ -241,18 +242,3 @@ def _flattening(graph: Graph, node: Node, users: _Users) -> _Flattening | None:
     order = tuple(place - lead for place in inverse(perm)[lead:])
     found = _Flattening(graph, users, node, digits, order, lead)
     return found if found.is_complete() and found.constants else None
-
-
-def _drop_unused(graph: Graph, names: set[str]) -> None:
-    """Drops those of these constants that nobody needs any more."""
-    proto = graph.proto
-    used = {name for node in proto.node for name in node.input}
-    used.update(name for node in graph.nodes_of_model for name in node.captures)
-    used.update(value.name for value in proto.output)
-    kept = [tensor for tensor in proto.initializer if tensor.name not in names - used]
-    if len(kept) < len(proto.initializer):
-        del proto.initializer[:]
-        proto.initializer.extend(kept)
-    for node in [node for node in proto.node if node.op_type == "Constant" and not domain_of(node.domain)]:
-        if node.output[0] in names - used:
-            proto.node.remove(node)
