@@ -279,14 +279,19 @@ class RepeatedInference:
         """By name that inference made up for an extent, the value for which it did."""
         if self._born is None:
             self._born = {}
+            known: dict[bytes, list[str]] = {}
+            """By type as it is stored, the names in it: values of a network have few types."""
             for outputs in self.links.outputs:
                 for value in outputs:
                     type = self.types.get(value)
-                    # Of most types, a look at how they are stored is enough.
-                    if type is not None and b"unk__" in type.SerializeToString():
-                        for name in _made_up(type):
-                            if name not in self._taken:
-                                self._born.setdefault(name, value)
+                    if type is None:
+                        continue
+                    stored = type.SerializeToString()
+                    names = known.get(stored)
+                    if names is None:
+                        names = known[stored] = [n for n in _made_up(type) if n not in self._taken]
+                    for name in names:
+                        self._born.setdefault(name, value)
         return self._born
 
     def _fresh(self) -> str:

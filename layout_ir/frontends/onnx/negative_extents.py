@@ -8,12 +8,15 @@ inference does not see such a node. Extents below 0 that are computed from the s
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.subgraphs import bodies_of, is_graph
+from layout_ir.frontends.onnx.subgraphs import is_graph
 
 if TYPE_CHECKING:
     import onnx
+
+    from layout_ir.frontends.onnx.subgraphs import Body
 
 _SHAPE_INPUT = {"Expand": 1, "Tile": 1, "ConstantOfShape": 0}
 """Which input of an operator makes the extents of its result."""
@@ -28,11 +31,11 @@ def has_negative_extent(type: onnx.TypeProto) -> bool:
     return any(dim.dim_value < 0 for dim in type.tensor_type.shape.dim)
 
 
-def values_with_negative_extents(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The declarations of tensors with an extent below 0, in subgraphs too."""
+def values_with_negative_extents(bodies: Sequence[Body]) -> list[onnx.ValueInfoProto]:
+    """The declarations of tensors with an extent below 0."""
     return [
         value
-        for body in bodies_of(model)
+        for body in bodies
         if is_graph(body)
         for value in (*body.input, *body.value_info, *body.output)
         if _NEGATIVE_NUMBER.search(value.SerializeToString()) and has_negative_extent(value.type)
@@ -46,9 +49,8 @@ def forget_negative_extents(value: onnx.ValueInfoProto) -> None:
             dim.ClearField("dim_value")
 
 
-def nodes_with_negative_shapes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+def nodes_with_negative_shapes(bodies: Sequence[Body]) -> list[onnx.NodeProto]:
     """The nodes whose result a constant gives an extent below 0."""
-    bodies = list(bodies_of(model))
     makers = [
         node for body in bodies for node in body.node if node.op_type in _SHAPE_INPUT and not node.domain
     ]

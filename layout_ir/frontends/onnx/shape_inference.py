@@ -37,6 +37,8 @@ from layout_ir.frontends.onnx.subgraphs import (
 if TYPE_CHECKING:
     import onnx
 
+    from layout_ir.frontends.onnx.subgraphs import Body
+
 _WITH_SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
 _NEEDS_TYPE = frozenset(("DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch"))
@@ -65,13 +67,16 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         for node in filter(_lacks_default, _nodes(model.graph)):
             node.CopyFrom(with_defaults(node))
     hidden: list[onnx.NodeProto] = []
-    may_slice = "Slice" in operators or nested or bool(model.functions)
-    if may_slice and (values_with_negative_extents(model) or nodes_with_negative_shapes(model)):
+    is_alone = not nested and not model.functions
+    bodies = _bodies(model, is_alone)
+    may_slice = "Slice" in operators or not is_alone
+    if may_slice and (values_with_negative_extents(bodies) or nodes_with_negative_shapes(bodies)):
         given, model = model, type(model)()
         model.CopyFrom(given)
-        for value in values_with_negative_extents(model):
+        bodies = _bodies(model, is_alone)
+        for value in values_with_negative_extents(bodies):
             forget_negative_extents(value)
-        hidden = nodes_with_negative_shapes(model)
+        hidden = nodes_with_negative_shapes(bodies)
         for node in hidden:
             node.op_type = _HIDDEN + node.op_type
     before: dict[str, str] = {}
@@ -80,7 +85,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         model.CopyFrom(given)
         before = _distinguish(model.graph, own)
     try:
-        is_plain = not nested and not model.functions and _NEEDS_TYPE.isdisjoint(operators)
+        is_plain = is_alone and _NEEDS_TYPE.isdisjoint(operators)
         found = _infer(model, strict) if is_plain else _without_crash(model, strict)
         if hidden:
             _show_nodes(found)
@@ -89,6 +94,12 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         return found
     except onnx.checker.ValidationError as error:
         raise OnnxImportError(f"the model is not valid: {error}") from error
+
+
+def _bodies(model: onnx.ModelProto, is_alone: bool) -> list[Body]:
+    """What inference looks at: the graph, its functions and subgraphs; the graph alone where there are no others, which
+    is known without a look at all attributes."""
+    return [model.graph] if is_alone else list(bodies_of(model))
 
 
 def needs_type(op_type: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 if TYPE_CHECKING:
     import onnx
 
+    Body = onnx.GraphProto | onnx.FunctionProto
 
 _UNSTATED, _GRAPH, _GRAPHS = 0, 5, 10
 """Kinds of attributes that may hold graphs, as AttributeProto numbers them."""
@@ -39,7 +40,7 @@ def graphs_within(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
 
 
-def bodies_of(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+def bodies_of(model: onnx.ModelProto) -> Iterator[Body]:
     """The graph of a model, its functions and all their subgraphs, what is inside before what is around it."""
     yield from graphs_within(model.graph)
     for function in model.functions:
@@ -48,7 +49,7 @@ def bodies_of(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.Functio
         yield function
 
 
-def is_graph(body: onnx.GraphProto | onnx.FunctionProto) -> TypeGuard[onnx.GraphProto]:
+def is_graph(body: Body) -> TypeGuard[onnx.GraphProto]:
     """Whether a body is a graph, which has constants of its own, and not a function."""
     return body.DESCRIPTOR.name == "GraphProto"
 

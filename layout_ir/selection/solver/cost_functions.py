@@ -122,6 +122,8 @@ class CostFunctions:
         self.functions: list[CostFunction] = []
         self.demand_sets: dict[int, DemandSets] = {}
         """The values that have sets."""
+        self.next_direct: int | None = None
+        """The least `direct` with which fewer values have sets of their own accord; None where none does."""
         self._trees_of: dict[tuple[int, int, _Formats, int, _Formats], Table] = {}
         """By reorders, weight, formats wanted, how many at once, and those made, the trees of a value, while there is
         room."""
@@ -207,10 +209,12 @@ class CostFunctions:
         size = prod(sizes)
         formats = len(self.problem.values[number].reorder)
         sets = count_sets(len(wanted), len(uses))
+        has_many_trees = len(wanted) > NARROW and sets * formats > TREES
         # Where the sets are no fewer than the entries, a variable could only make it worse.
-        if size > direct and sets * max(sizes) < size:
-            return False
-        if len(wanted) > NARROW and (size > max(direct, DIRECT) or sets * formats > TREES):
+        is_large = size > direct and sets * max(sizes) < size
+        if has_many_trees or is_large or (len(wanted) > NARROW and size > max(direct, DIRECT)):
+            if not has_many_trees:
+                self.next_direct = min(size, self.next_direct or size)
             return False
         axis = {op: k for k, op in enumerate(scope)}
         axes = tuple([axis.get(user, -1) for user, _ in uses])

@@ -393,8 +393,9 @@ def prepare(
     order = find_elimination_order(functions.domains, [f.scope for f in functions.functions], limit)
     dear = order.core_variables or order.work > ENTRIES_PER_BUCKET * len(order.buckets)
     late = deadline is not None and time.monotonic() >= deadline
-    if functions.demand_sets and limit > DIRECT and dear and not late:
-        wide = CostFunctions(problem, min(limit, WIDE), limits=limits)
+    direct = min(limit, WIDE)
+    if functions.next_direct is not None and functions.next_direct <= direct and dear and not late:
+        wide = CostFunctions(problem, direct, limits=limits)
         other = find_elimination_order(wide.domains, [f.scope for f in wide.functions], limit)
         if (len(other.core_variables), other.work) < (len(order.core_variables), order.work):
             functions, order = wide, other

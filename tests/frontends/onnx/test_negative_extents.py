@@ -64,6 +64,15 @@ def test_an_extent_that_is_not_known_stays_so_and_the_others_are_inferred():
     assert not rows.HasField("dim_value") and columns.dim_value == 4
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_inference_does_not_look_into_an_operator_that_it_does_not_know(case: str):
+    inner = CASES[case].graph
+    model = _model([oh.make_node("Apply", ["x"], ["e"], domain="org.example", body=inner)], [1, 4], {})
+    model.opset_import.append(oh.make_opsetid("org.example", 1))
+    found = infer_shapes(model)
+    assert found.graph.node[0].attribute[0].g == inner
+
+
 def test_negative_a_shape_of_whole_extents_is_inferred():
     model = _model([oh.make_node("Expand", ["x", "shape"], ["e"])], [1, 4], {"shape": [7, 4]})
     (result,) = infer_shapes(model).graph.output

@@ -43,6 +43,38 @@ def test_tables_add_up_to_what_the_definition_says(direct: int):
     assert with_sets if direct == 1 else with_sets < 17
 
 
+def _contents(functions: CostFunctions) -> list[tuple[object, ...]]:
+    return [(f.kind, f.number, f.scope, f.signature, f.op) for f in functions.functions]
+
+
+def test_the_next_limit_is_the_least_one_that_changes_which_values_have_sets():
+    rng = random.Random(9)
+    problems = [random_problem(rng, 12, 4) for _ in range(20)] + [
+        hub_problem(rng, 5, 4),
+        dense_problem(rng, 4, 3),
+    ]
+    stepped = 0
+    for problem in problems:
+        functions = CostFunctions(problem, 1, tails=False)
+        while functions.next_direct is not None:
+            limit = functions.next_direct
+            assert _contents(CostFunctions(problem, limit - 1, tails=False)) == _contents(functions)
+            more = CostFunctions(problem, limit, tails=False)
+            assert _contents(more) != _contents(functions)
+            functions = more
+            stepped += 1
+        assert not functions.demand_sets
+        assert _contents(CostFunctions(problem, 1 << 30, tails=False)) == _contents(functions)
+    assert stepped > 10
+
+
+def test_no_limit_gives_a_table_to_a_value_of_too_many_trees():
+    problem = hub_problem(random.Random(10), 24, 20)
+    functions = CostFunctions(problem, 1 << 12)
+    assert functions.demand_sets and functions.next_direct is None
+    assert _contents(CostFunctions(problem, 20**25)) == _contents(functions)
+
+
 def test_more_formats_than_are_asked_for_cost_no_less_and_fewer_are_forbidden():
     rng = random.Random(5)
     for _ in range(5):
