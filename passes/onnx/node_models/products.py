@@ -53,7 +53,7 @@ class MatMul:
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options that an order of an operand or of the result leads to."""
-        packed = self.is_packed or (self.packs_constants and node.input(1) in node.graph.constants)
+        packed = self.is_packed or (self.packs_constants and _is_constant(node, 1))
         for labels, option in found_options(node, ins, outs, plain_products):
             if not is_swapped(labels[0], len(labels[2])):
                 yield option
@@ -62,7 +62,7 @@ class MatMul:
 
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and whether w is a constant; of one that is not packed, its size and that of the result."""
-        is_constant = node.input(1) in node.graph.constants
+        is_constant = _is_constant(node, 1)
         if self.packs_constants or not _is_constant(node, 1, "DequantizeLinear"):
             return ranks_of(node), is_constant
         return ranks_of(node), is_constant, node.result_shape(), node.graph.nbytes(node.inputs[1])
@@ -229,24 +229,28 @@ def _turned(order: Order) -> Order:
 class FusedMatMul(MatMul):
     """ONNX Runtime's product of stacks: each operand may be there transposed, or with its rows in front of the stack.
 
-    It is for single precision, where a constant w stays the right operand, without flags: only that is packed once
-    (products of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w on the left).
+    It is for single and double precision, where a constant w stays the right operand, without flags: only that is
+    packed once (products of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w
+    on the left). Half precision is there where the runtime has no products of it, and converts what it takes to single
+    precision.
     """
 
-    def __init__(self):
+    def __init__(self, *, converts_halves: bool):
         super().__init__(packs_constants=True)
+        self.flagged = (_FLOAT, _DOUBLE, _HALF) if converts_halves else (_FLOAT, _DOUBLE)
+        """The types of elements for which there are products with flags."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options of MatMul, and those with flags."""
         element = node.graph.element_type(node.input(0))
-        is_packed = node.input(1) in node.graph.constants
+        is_packed = _is_constant(node, 1)
         if element == _HALF and is_packed:
             for labels, option in found_options(node, ins, outs, plain_products):
                 left = is_swapped(labels[0], len(labels[2]))
                 yield option._replace(cost=self._part(node, 20)) if left else option
-            return
-        yield from super().options(node, ins, outs)
-        if element != _FLOAT:
+        else:
+            yield from super().options(node, ins, outs)
+        if element not in self.flagged:
             return
         for labels, option in found_options(node, ins, outs, fused_products):
             if not is_packed:
@@ -256,9 +260,9 @@ class FusedMatMul(MatMul):
 
     def looks_at(self, node: Node) -> Hashable:
         """What MatMul looks at, the element type as far as it matters, and what the product takes."""
-        is_packed = node.input(1) in node.graph.constants
+        is_packed = _is_constant(node, 1)
         element = node.graph.element_type(node.input(0))
-        if element not in (_FLOAT, _HALF) or node.result_shape() is None:
+        if element not in (*self.flagged, _HALF) or node.result_shape() is None:
             return ranks_of(node), is_packed, 0
         return ranks_of(node), is_packed, element, self._part(node, 20) if is_packed else 0
 
