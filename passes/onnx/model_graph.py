@@ -333,8 +333,8 @@ class Graph:
         return frozenset(found)
 
     def is_of_bytes(self, name: str) -> bool:
-        """Whether the elements of a value have 8 bits or fewer, or nothing is known of them: those that runtimes compute
-        on as integers."""
+        """Whether the elements of a value have 8 bits or fewer, as integers that runtimes compute on; or nothing is
+        known of them."""
         return not self.element_type(name) or self.element_bits(name) <= 8
 
     @cached_property

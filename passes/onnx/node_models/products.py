@@ -22,6 +22,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     ranks_of,
 )
 from layout_ir.passes.onnx.node_models.product_labels import (
+    Labels,
     dim_labels,
     found_options,
     fused_products,
@@ -246,8 +247,7 @@ class FusedMatMul(MatMul):
         is_packed = _is_constant(node, 1)
         if element == _HALF and is_packed:
             for labels, option in found_options(node, ins, outs, plain_products):
-                left = is_swapped(labels[0], len(labels[2]))
-                yield option._replace(cost=self._part(node, 20)) if left else option
+                yield self._with_half(node, labels, option)
         else:
             yield from super().options(node, ins, outs)
         if element not in self.flagged:
@@ -257,6 +257,14 @@ class FusedMatMul(MatMul):
                 yield option
             elif is_turned_left(*labels):
                 yield option._replace(cost=self._part(node, 10))
+            elif element == _HALF and _is_right(labels[0], labels[2]):
+                yield self._with_half(node, labels, option)
+
+    def _with_half(self, node: Node, labels: tuple[Labels, Labels, Labels], option: NodeOption) -> NodeOption:
+        """An option with a constant w of half precision, at the cost of having it on the left."""
+        if not _is_right(labels[0], labels[2]):
+            return option
+        return option._replace(cost=self._part(node, 20) + _left_cost(node, option.outs[0], 1))
 
     def looks_at(self, node: Node) -> Hashable:
         """What MatMul looks at, the element type as far as it matters, and what the product takes."""
@@ -264,7 +272,15 @@ class FusedMatMul(MatMul):
         element = node.graph.element_type(node.input(0))
         if element not in (*self.flagged, _HALF) or node.result_shape() is None:
             return ranks_of(node), is_packed, 0
-        return ranks_of(node), is_packed, element, self._part(node, 20) if is_packed else 0
+        if not is_packed:
+            return ranks_of(node), False, element
+        graph = node.graph
+        counted = [
+            graph.counted_extent(extent)
+            for name in (node.outputs[0], node.inputs[1])
+            for extent in graph.shape(name) or ()
+        ]
+        return ranks_of(node), True, element, *counted
 
     @staticmethod
     def _part(node: Node, divisor: int) -> int:
@@ -304,6 +320,11 @@ class FusedMatMul(MatMul):
             for name, flag in flags.items():
                 set_attribute(proto, name, int(flag))
         return proto
+
+
+def _is_right(x: Labels, y: Labels) -> bool:
+    """Whether x is the right operand of a product, whose columns are among its dims then."""
+    return y[-1] in x
 
 
 class Gemm:
