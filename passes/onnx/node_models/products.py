@@ -54,7 +54,7 @@ class MatMul:
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options that an order of an operand or of the result leads to."""
-        packed = self.is_packed or (self.packs_constants and _is_constant(node, 1))
+        packed = self.is_packed or (self.packs_constants and is_constant(node, 1))
         for labels, option in found_options(node, ins, outs, plain_products):
             if not is_swapped(labels[0], len(labels[2])):
                 yield option
@@ -63,10 +63,10 @@ class MatMul:
 
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and whether w is a constant; of one that is not packed, its size and that of the result."""
-        is_constant = _is_constant(node, 1)
-        if self.packs_constants or not _is_constant(node, 1, "DequantizeLinear"):
-            return ranks_of(node), is_constant
-        return ranks_of(node), is_constant, node.result_shape(), node.graph.nbytes(node.inputs[1])
+        is_packed = is_constant(node, 1)
+        if self.packs_constants or not is_constant(node, 1, "DequantizeLinear"):
+            return ranks_of(node), is_packed
+        return ranks_of(node), is_packed, node.result_shape(), node.graph.nbytes(node.inputs[1])
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, its operands swapped where the result is there transposed."""
@@ -83,7 +83,7 @@ def _left_cost(node: Node, result: Order, part: int) -> int:
     stack is a product of its own, which w is read and packed for. In ONNX Runtime 1.32, a Swin and a SegFormer took
     1.11 and 1.05 times as long with such products as with Transposes. `part` is MOVED_INSIDE, or 1 for that runtime.
     """
-    if not _is_constant(node, 1, "DequantizeLinear"):
+    if not is_constant(node, 1, "DequantizeLinear"):
         return 0
     graph, w = node.graph, node.shape(1) or ()
     stack = prod(graph.counted_extent((node.result_shape() or ())[d]) for d in result[:-2])
@@ -92,7 +92,7 @@ def _left_cost(node: Node, result: Order, part: int) -> int:
     return -(-cost // part)
 
 
-def _is_constant(node: Node, number: int, *through: str) -> bool:
+def is_constant(node: Node, number: int, *through: str) -> bool:
     """Whether an operand is a constant, or what Transposes, and nodes of operators `through`, make of one."""
     makers, name = node.graph.makers, node.inputs[number]
     while (maker := makers.get(name)) is not None:
@@ -104,7 +104,7 @@ def _is_constant(node: Node, number: int, *through: str) -> bool:
 
 def _has_constant(node: Node) -> bool:
     """Whether an operand is a constant, or what Transposes make of one."""
-    return _is_constant(node, 0) or _is_constant(node, 1)
+    return is_constant(node, 0) or is_constant(node, 1)
 
 
 class IntegerMatMul(MatMul):
@@ -244,7 +244,7 @@ class FusedMatMul(MatMul):
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options of MatMul, and those with flags."""
         element = node.graph.element_type(node.input(0))
-        is_packed = _is_constant(node, 1)
+        is_packed = is_constant(node, 1)
         if element == _HALF and is_packed:
             for labels, option in found_options(node, ins, outs, plain_products):
                 yield self._with_half(node, labels, option)
@@ -268,7 +268,7 @@ class FusedMatMul(MatMul):
 
     def looks_at(self, node: Node) -> Hashable:
         """What MatMul looks at, the element type as far as it matters, and what the product takes."""
-        is_packed = _is_constant(node, 1)
+        is_packed = is_constant(node, 1)
         element = node.graph.element_type(node.input(0))
         if element not in (*self.flagged, _HALF) or node.result_shape() is None:
             return ranks_of(node), is_packed, 0
