@@ -12,7 +12,15 @@ import onnx.helper as oh
 import pytest
 
 from layout_ir.passes.onnx.optimized_model import OptimizedModel
-from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
+from tests.passes.onnx.optimized import (
+    Feeds,
+    check_optimized,
+    initializer,
+    model_of,
+    op_types,
+    transpose,
+    value,
+)
 
 _STACKS = [
     ((2, 3, 4, 5), (2, 3, 5, 6)),
@@ -122,7 +130,7 @@ def _transposed_result(stack: tuple[int, ...], rows: int, columns: int, dtype: t
         [value("y", *stack, columns, rows, dtype=kind)],
         [initializer("w", weights.astype(dtype))],
     )
-    feeds = {"x": np.random.default_rng(1).standard_normal((*stack, rows, 4)).astype(dtype)}
+    feeds: Feeds = {"x": np.random.default_rng(1).standard_normal((*stack, rows, 4)).astype(dtype)}
     return check_optimized(model, feeds, target="ort-cpu", tolerance=1e-2)
 
 
@@ -154,7 +162,7 @@ def test_products_of_every_precision_take_heads_where_they_are(dtype: type, is_f
     inputs = [value("q", 5, 3, 4, **kind), value("k", 6, 3, 4, **kind)]
     model = model_of(nodes, inputs, [value("y", 3, 5, 6, **kind)])
     rng = np.random.default_rng(0)
-    feeds = {
+    feeds: Feeds = {
         "q": rng.standard_normal((5, 3, 4)).astype(dtype),
         "k": rng.standard_normal((6, 3, 4)).astype(dtype),
     }
@@ -181,7 +189,7 @@ def test_a_constant_behind_a_transpose_stays_the_right_operand_too(dtype: type):
     ]
     weights = initializer("w", np.random.default_rng(0).standard_normal((128, 40)).astype(dtype))
     model = model_of(nodes, [value("x", 8, 16, 40, **kind)], [value("y", 8, 128, 16, **kind)], [weights])
-    feeds = {"x": np.random.default_rng(1).standard_normal((8, 16, 40)).astype(dtype)}
+    feeds: Feeds = {"x": np.random.default_rng(1).standard_normal((8, 16, 40)).astype(dtype)}
     result = check_optimized(model, feeds, target="ort-cpu", tolerance=1e-2)
     (product,) = [node for node in result.model.graph.node if node.op_type == "MatMul"]
     assert product.input[0] == "x" and result.after.count == 1

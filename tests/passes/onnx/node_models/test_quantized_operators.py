@@ -181,7 +181,7 @@ def _product(
 ) -> onnx.ModelProto:
     """Transposed bytes of these types, their product, and that transposed back."""
     rng = np.random.default_rng(0)
-    parameters = {
+    parameters: dict[str, Any] = {
         "s": np.float32(0.1), "z": left(3), "r": np.full(scales, 0.2, np.float32), "q": np.full(scales, 5, right),
         "t": np.float32(3), "p": left(7),
     }  # fmt: skip
@@ -215,12 +215,13 @@ def test_a_product_has_its_operands_swapped_with_their_scales(dtype: type, targe
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"right": np.int8}, {"is_constant": True}, {"scales": (2, 3, 1, 6)}],
+    ("right", "is_constant", "scales"),
+    [(np.int8, False, ()), (np.uint8, True, ()), (np.uint8, False, (2, 3, 1, 6))],
     ids=["types", "constant", "scales per column"],
 )
-def test_negative_a_product_keeps_its_right_operand(options: dict[str, Any]):
-    result = check_optimized(_product(**{"left": np.uint8, "right": np.uint8, **options}), target="ort-cpu")
+def test_negative_a_product_keeps_its_right_operand(right: type, is_constant: bool, scales: tuple[int, ...]):
+    model = _product(np.uint8, right, is_constant=is_constant, scales=scales)
+    result = check_optimized(model, target="ort-cpu")
     (product,) = [node for node in result.model.graph.node if node.op_type == "QLinearMatMul"]
     assert list(product.input[1:3]) == ["s", "z"] and result.after.count > 0
 
