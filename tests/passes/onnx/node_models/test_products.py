@@ -110,14 +110,16 @@ def test_matrices_in_stacks_of_one_are_transposed_by_a_flag():
 
 
 @pytest.mark.parametrize(("stack", "dtype"), [(2, np.float32), (1, np.int32)])
-def test_negative_no_flag_transposes_stacks_or_integers(stack: int, dtype: type):
+def test_negative_no_flag_transposes_stacks_or_integers(stack: int, dtype: type[np.generic]):
     kind = oh.np_dtype_to_tensor_dtype(np.dtype(dtype))
     nodes = [transpose("x", "t", 0, 2, 1), oh.make_node("MatMul", ["x", "t"], ["y"])]
     model = model_of(nodes, [value("x", stack, 6, 4, dtype=kind)], [value("y", stack, 6, 6, dtype=kind)])
     assert check_optimized(model).after.count == 1
 
 
-def _transposed_result(stack: tuple[int, ...], rows: int, columns: int, dtype: type) -> OptimizedModel:
+def _transposed_result(
+    stack: tuple[int, ...], rows: int, columns: int, dtype: type[np.generic]
+) -> OptimizedModel:
     """The transposed product of such a stack of four columns with a constant, optimized for ONNX Runtime."""
     rank = len(stack) + 2
     nodes = [oh.make_node("MatMul", ["x", "w"], ["c"])]
@@ -152,7 +154,7 @@ _CONVERTS_HALVES = machine().lower() in ("x86_64", "amd64", "i386", "i686")
 @pytest.mark.parametrize(
     ("dtype", "is_flagged"), [(np.float32, True), (np.float64, True), (np.float16, _CONVERTS_HALVES)]
 )
-def test_products_of_every_precision_take_heads_where_they_are(dtype: type, is_flagged: bool):
+def test_products_of_every_precision_take_heads_where_they_are(dtype: type[np.generic], is_flagged: bool):
     kind = {"dtype": oh.np_dtype_to_tensor_dtype(np.dtype(dtype))}
     nodes = [
         transpose("q", "a", 1, 0, 2),
@@ -180,7 +182,7 @@ def test_negative_integers_have_no_product_with_flags():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_a_constant_behind_a_transpose_stays_the_right_operand_too(dtype: type):
+def test_a_constant_behind_a_transpose_stays_the_right_operand_too(dtype: type[np.generic]):
     kind = {"dtype": oh.np_dtype_to_tensor_dtype(np.dtype(dtype))}
     nodes = [
         transpose("w", "t", 1, 0),
