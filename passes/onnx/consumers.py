@@ -139,7 +139,9 @@ class Consumer:
         if self.fuses_quantization and node.op_type == "MatMul":
             left, right = (_dequantized(node, number) for number in range(2))
             if left is not None and right is not None:
-                return _DEQUANTIZED_PRODUCTS[right.inputs[0] in node.graph.constants]
+                is_constant = right.inputs[0] in node.graph.constants
+                if is_constant or all(map(node.graph.is_of_bytes, (left.inputs[0], right.inputs[0]))):
+                    return _DEQUANTIZED_PRODUCTS[is_constant]
         return self.models.get(_key(node))
 
 
@@ -159,13 +161,13 @@ def _key(node: Node) -> str:
 
 _DEQUANTIZED_PRODUCTS = MatMul(), MatMul(is_packed=True)
 """Of ONNX Runtime's products, only a MatMul becomes one of integers, not one with flags: with computed right operands,
-and with constant ones."""
+of bytes as the left ones are, and with constant ones."""
 
 _IS_X86 = machine().lower() in ("x86_64", "amd64", "i386", "i686")
 
 _RUNTIME = {
     **MODELS,
-    "MatMul": FusedMatMul(),
+    "MatMul": FusedMatMul(converts_halves=_IS_X86),
     "MatMulInteger": IntegerMatMul(packs_constants=True),
     "Gemm": Gemm(packs_constants=True),
     **dict.fromkeys(SOFTMAXES, Softmax(part=1)),

@@ -306,9 +306,9 @@ class Graph:
     def quantized(self) -> frozenset[str]:
         """The floats inside of what runtimes compute on integers, and what Transposes make of them.
 
-        That is DequantizeLinear, an operator and QuantizeLinear side by side. The integers between QuantizeLinear and
-        DequantizeLinear are outside of it, and so is a Transpose of its own between DequantizeLinear and
-        QuantizeLinear.
+        That is DequantizeLinear, an operator and QuantizeLinear side by side, between integers of 8 bits or fewer. The
+        integers between QuantizeLinear and DequantizeLinear are outside of it, and so is a Transpose of its own between
+        DequantizeLinear and QuantizeLinear.
         """
         if all(node.op_type != "QuantizeLinear" for node in self.nodes_of_model):
             return frozenset()
@@ -321,12 +321,21 @@ class Graph:
             names = [maker.outputs[0]]
             for name in names:
                 names += [node.outputs[0] for node in users.get(name, ()) if is_transpose(node)]
-            takers = {n.op_type for name in names for n in users.get(name, ()) if not is_transpose(n)}
-            if not results.isdisjoint(names):
-                takers.add("result")
-            if (takers == {"QuantizeLinear"}) == (maker.op_type != "DequantizeLinear"):
+            takers = [n for name in names for n in users.get(name, ()) if not is_transpose(n)]
+            is_dequantized = maker.op_type == "DequantizeLinear"
+            is_taken = bool(takers) and all(n.op_type == "QuantizeLinear" for n in takers)
+            if is_taken and results.isdisjoint(names):
+                integers = [] if is_dequantized else [n.outputs[0] for n in takers]
+            else:
+                integers = [maker.inputs[0]] if is_dequantized else []
+            if integers and all(map(self.is_of_bytes, integers)):
                 found.update(names)
         return frozenset(found)
+
+    def is_of_bytes(self, name: str) -> bool:
+        """Whether the elements of a value have 8 bits or fewer, as integers that runtimes compute on; or nothing is
+        known of them."""
+        return not self.element_type(name) or self.element_bits(name) <= 8
 
     @cached_property
     def _view_of(self) -> dict[str, str]:

@@ -36,19 +36,23 @@ def dim_labels(x: int, w: int, rank: int, k: int) -> tuple[Labels, Labels, Label
 
 
 def found_options(
-    node: Node, ins: Candidates, outs: Candidates, products: Products
+    node: Node, ins: Candidates, outs: Candidates, products: Products, right: int = 1
 ) -> Iterator[tuple[tuple[Labels, Labels, Labels], NodeOption]]:
-    """The products that some order of x, w or y leads to, each with the labels of all three in memory."""
-    shapes = node.shape(0), node.shape(1), node.result_shape()
+    """The products that some order of x, w or y leads to, each with the labels of all three in memory.
+
+    `right` is the number of the input w.
+    """
+    shapes = node.shape(0), node.shape(right), node.result_shape()
     if None in shapes:
         return
     x, w, rank = (len(shape or ()) for shape in shapes)
     if min(x, w) < 2:
         return
     plain_ins, plain_outs = node.plain_orders
-    tensors = tuple(ins[0]), tuple(ins[1]), tuple(outs[0])
-    for labels, (left, right, result) in _all_led_to(products, tensors, x, w, rank):
-        yield labels, NodeOption((left, right, *plain_ins[2:]), (result, *plain_outs[1:]))
+    tensors = tuple(ins[0]), tuple(ins[right]), tuple(outs[0])
+    between, behind = plain_ins[1:right], plain_ins[right + 1 :]
+    for labels, (mine, other, result) in _all_led_to(products, tensors, x, w, rank):
+        yield labels, NodeOption((mine, *between, other, *behind), (result, *plain_outs[1:]))
 
 
 _Found = tuple[tuple[Labels, Labels, Labels], tuple[Order, Order, Order]]
@@ -85,9 +89,9 @@ def _led_to(products: Products, number: int, order: Order, x: int, w: int, rank:
     )
 
 
-def has_swapped(node: Node, option: NodeOption) -> bool:
-    """Whether x is the right operand in an option of a product without flags."""
-    x, w, y = node.shape(0) or (), node.shape(1) or (), node.result_shape() or ()
+def has_swapped(node: Node, option: NodeOption, right: int = 1) -> bool:
+    """Whether x is the right operand in an option of a product without flags; `right` is the number of the input w."""
+    x, w, y = node.shape(0) or (), node.shape(right) or (), node.result_shape() or ()
     table, *_ = dim_labels(len(x), len(w), len(y), len(y))
     return is_swapped(tuple([table[d] for d in option.ins[0]]), len(y))
 

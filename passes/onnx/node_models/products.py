@@ -22,6 +22,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     ranks_of,
 )
 from layout_ir.passes.onnx.node_models.product_labels import (
+    Labels,
     dim_labels,
     found_options,
     fused_products,
@@ -53,7 +54,7 @@ class MatMul:
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options that an order of an operand or of the result leads to."""
-        packed = self.is_packed or (self.packs_constants and node.input(1) in node.graph.constants)
+        packed = self.is_packed or (self.packs_constants and is_constant(node, 1))
         for labels, option in found_options(node, ins, outs, plain_products):
             if not is_swapped(labels[0], len(labels[2])):
                 yield option
@@ -62,10 +63,10 @@ class MatMul:
 
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and whether w is a constant; of one that is not packed, its size and that of the result."""
-        is_constant = node.input(1) in node.graph.constants
-        if self.packs_constants or not _is_constant(node, 1, "DequantizeLinear"):
-            return ranks_of(node), is_constant
-        return ranks_of(node), is_constant, node.result_shape(), node.graph.nbytes(node.inputs[1])
+        is_packed = is_constant(node, 1)
+        if self.packs_constants or not is_constant(node, 1, "DequantizeLinear"):
+            return ranks_of(node), is_packed
+        return ranks_of(node), is_packed, node.result_shape(), node.graph.nbytes(node.inputs[1])
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, its operands swapped where the result is there transposed."""
@@ -82,7 +83,7 @@ def _left_cost(node: Node, result: Order, part: int) -> int:
     stack is a product of its own, which w is read and packed for. In ONNX Runtime 1.32, a Swin and a SegFormer took
     1.11 and 1.05 times as long with such products as with Transposes. `part` is MOVED_INSIDE, or 1 for that runtime.
     """
-    if not _is_constant(node, 1, "DequantizeLinear"):
+    if not is_constant(node, 1, "DequantizeLinear"):
         return 0
     graph, w = node.graph, node.shape(1) or ()
     stack = prod(graph.counted_extent((node.result_shape() or ())[d]) for d in result[:-2])
@@ -91,7 +92,7 @@ def _left_cost(node: Node, result: Order, part: int) -> int:
     return -(-cost // part)
 
 
-def _is_constant(node: Node, number: int, *through: str) -> bool:
+def is_constant(node: Node, number: int, *through: str) -> bool:
     """Whether an operand is a constant, or what Transposes, and nodes of operators `through`, make of one."""
     makers, name = node.graph.makers, node.inputs[number]
     while (maker := makers.get(name)) is not None:
@@ -103,7 +104,7 @@ def _is_constant(node: Node, number: int, *through: str) -> bool:
 
 def _has_constant(node: Node) -> bool:
     """Whether an operand is a constant, or what Transposes make of one."""
-    return _is_constant(node, 0) or _is_constant(node, 1)
+    return is_constant(node, 0) or is_constant(node, 1)
 
 
 class IntegerMatMul(MatMul):
@@ -229,38 +230,57 @@ def _turned(order: Order) -> Order:
 class FusedMatMul(MatMul):
     """ONNX Runtime's product of stacks: each operand may be there transposed, or with its rows in front of the stack.
 
-    It is for single precision, where a constant w stays the right operand, without flags: only that is packed once
-    (products of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w on the left).
+    It is for single and double precision, where a constant w stays the right operand, without flags: only that is
+    packed once (products of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w
+    on the left). Half precision is there where the runtime has no products of it, and converts what it takes to single
+    precision.
     """
 
-    def __init__(self):
+    def __init__(self, *, converts_halves: bool):
         super().__init__(packs_constants=True)
+        self.flagged = (_FLOAT, _DOUBLE, _HALF) if converts_halves else (_FLOAT, _DOUBLE)
+        """The types of elements for which there are products with flags."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options of MatMul, and those with flags."""
         element = node.graph.element_type(node.input(0))
-        is_packed = node.input(1) in node.graph.constants
+        is_packed = is_constant(node, 1)
         if element == _HALF and is_packed:
             for labels, option in found_options(node, ins, outs, plain_products):
-                left = is_swapped(labels[0], len(labels[2]))
-                yield option._replace(cost=self._part(node, 20)) if left else option
-            return
-        yield from super().options(node, ins, outs)
-        if element != _FLOAT:
+                yield self._with_half(node, labels, option)
+        else:
+            yield from super().options(node, ins, outs)
+        if element not in self.flagged:
             return
         for labels, option in found_options(node, ins, outs, fused_products):
             if not is_packed:
                 yield option
             elif is_turned_left(*labels):
                 yield option._replace(cost=self._part(node, 10))
+            elif element == _HALF and _is_right(labels[0], labels[2]):
+                yield self._with_half(node, labels, option)
+
+    def _with_half(self, node: Node, labels: tuple[Labels, Labels, Labels], option: NodeOption) -> NodeOption:
+        """An option with a constant w of half precision, at the cost of having it on the left."""
+        if not _is_right(labels[0], labels[2]):
+            return option
+        return option._replace(cost=self._part(node, 20) + _left_cost(node, option.outs[0], 1))
 
     def looks_at(self, node: Node) -> Hashable:
         """What MatMul looks at, the element type as far as it matters, and what the product takes."""
-        is_packed = node.input(1) in node.graph.constants
+        is_packed = is_constant(node, 1)
         element = node.graph.element_type(node.input(0))
-        if element not in (_FLOAT, _HALF) or node.result_shape() is None:
+        if element not in (*self.flagged, _HALF) or node.result_shape() is None:
             return ranks_of(node), is_packed, 0
-        return ranks_of(node), is_packed, element, self._part(node, 20) if is_packed else 0
+        if not is_packed:
+            return ranks_of(node), False, element
+        graph = node.graph
+        counted = [
+            graph.counted_extent(extent)
+            for name in (node.outputs[0], node.inputs[1])
+            for extent in graph.shape(name) or ()
+        ]
+        return ranks_of(node), True, element, *counted
 
     @staticmethod
     def _part(node: Node, divisor: int) -> int:
@@ -300,6 +320,11 @@ class FusedMatMul(MatMul):
             for name, flag in flags.items():
                 set_attribute(proto, name, int(flag))
         return proto
+
+
+def _is_right(x: Labels, y: Labels) -> bool:
+    """Whether x is the right operand of a product, whose columns are among its dims then."""
+    return y[-1] in x
 
 
 class Gemm:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,10 @@ from layout_ir.passes.onnx.node_models.node_option import (
     NodeOption,
     distinct,
     option_of,
+    ranks_of,
 )
+from layout_ir.passes.onnx.node_models.product_labels import found_options, has_swapped, plain_products
+from layout_ir.passes.onnx.node_models.products import is_constant
 from layout_ir.passes.onnx.node_models.same_order import (
     Elementwise,
     SameOrder,
@@ -49,6 +52,49 @@ class QuantizedConcat:
         proto = writer.copy()
         axis(0)(writer, proto, option.outs[0])
         return proto
+
+
+class QuantizedMatMul:
+    """x, w and the result, each with its scale and zero point behind it: as MatMul, without flags.
+
+    Operands are swapped where both have elements of one type, for there are no products of signed x and unsigned w, and
+    where w is no constant, which runtimes pack once where it is on the right.
+    """
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """The products that some order leads to; none where an operand has several scales, along one of its dims."""
+        if not self._has_one_scale_each(node):
+            return
+        is_swappable = self._is_swappable(node)
+        for _, option in found_options(node, ins, outs, plain_products, _RIGHT):
+            if is_swappable or not has_swapped(node, option, _RIGHT):
+                yield option
+
+    def looks_at(self, node: Node) -> Hashable:
+        """The ranks, whether there is one scale each, and whether operands may be swapped."""
+        return ranks_of(node), self._has_one_scale_each(node), self._is_swappable(node)
+
+    @staticmethod
+    def _has_one_scale_each(node: Node) -> bool:
+        return all(node.shape(k) in ((), (1,)) for k in (1, 2, 4, 5, 6, 7))
+
+    @staticmethod
+    def _is_swappable(node: Node) -> bool:
+        kinds = {node.graph.element_type(node.input(k)) for k in (0, _RIGHT)}
+        return len(kinds) == 1 and not is_constant(node, _RIGHT)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node, its operands swapped with their scales and zero points where the result is there transposed."""
+        proto = writer.copy()
+        if has_swapped(node, option, _RIGHT):
+            left, right, behind = proto.input[:_RIGHT], proto.input[_RIGHT:6], proto.input[6:]
+            del proto.input[:]
+            proto.input.extend([*right, *left, *behind])
+        return proto
+
+
+_RIGHT = 3
+"""The input of a QLinearMatMul that is its right operand."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +191,7 @@ _CONVOLUTION = _says("QLinearConv", weights=3)
 _POOL = QuantizedWindows(Named("MaxPool"), Named("NhwcMaxPool", _MICROSOFT))
 
 QUANTIZED: dict[str, NodeModel] = {
+    "QLinearMatMul": QuantizedMatMul(),
     "com.microsoft.NhwcMaxPool": _POOL,
     "com.microsoft.QLinearAveragePool": _says("QLinearAveragePool"),
     "com.microsoft.QLinearConcat": QuantizedConcat(),

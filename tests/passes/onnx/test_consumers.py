@@ -127,3 +127,42 @@ def test_negative_what_is_on_floats_is_moved_as_integers_where_these_are_less():
         nodes, [value("x", 64, 32)], [value("y", 32, 64, dtype=onnx.TensorProto.INT8)], constants
     )
     assert check_optimized(model, target="ort-cpu").after.nbytes == 2 * 64 * 32
+
+
+def _product_of_dequantized(dtype: type, *, is_constant: bool = False) -> onnx.ModelProto:
+    """A product of heads between integers of this type, its operands transposed as floats; w may be a constant."""
+    constants = [initializer("s", np.float32(0.01)), initializer("z", dtype(3))]
+    if is_constant:
+        weights = np.random.default_rng(0).integers(-99, 99, (6, 4)).astype(np.int8)
+        constants += [initializer("w", weights), initializer("zw", np.int8(0))]
+    nodes = [
+        *_through_integers("q"),
+        transpose("qd", "a", 1, 2, 0),
+        oh.make_node("DequantizeLinear", ["w", "s", "zw"], ["b"]),
+        oh.make_node("MatMul", ["a", "b"], ["c"]),
+        oh.make_node("QuantizeLinear", ["c", "s", "z"], ["ci"]),
+        oh.make_node("DequantizeLinear", ["ci", "s", "z"], ["y"]),
+    ]
+    if not is_constant:
+        nodes[3:4] = [*_through_integers("k"), transpose("kd", "b", 1, 0, 2)]
+    inputs = [value("q", 6, 3, 5), *([] if is_constant else [value("k", 6, 3, 4)])]
+    return model_of(nodes, inputs, [value("y", 3, 5, 4)], constants, opset=21, ir_version=10)
+
+
+def _through_integers(name: str) -> list[onnx.NodeProto]:
+    return [
+        oh.make_node("QuantizeLinear", [name, "s", "z"], [f"{name}i"]),
+        oh.make_node("DequantizeLinear", [f"{name}i", "s", "z"], [f"{name}d"]),
+    ]
+
+
+def test_a_product_between_integers_of_16_bits_is_one_of_floats():
+    result = check_optimized(_product_of_dequantized(np.int16), target="ort-cpu")
+    assert "FusedMatMul" in op_types(result.model) and result.after.count == 0
+
+
+@pytest.mark.parametrize(("dtype", "is_constant"), [(np.int8, False), (np.uint8, False), (np.int16, True)])
+def test_negative_one_between_bytes_or_with_a_constant_of_bytes_has_no_flags(dtype: type, is_constant: bool):
+    model = _product_of_dequantized(dtype, is_constant=is_constant)
+    result = check_optimized(model, target="ort-cpu", tolerance=0.2)
+    assert "MatMul" in op_types(result.model) and result.after.count > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from platform import machine
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,16 @@ import onnx
 import onnx.helper as oh
 import pytest
 
-from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
+from layout_ir.passes.onnx.optimized_model import OptimizedModel
+from tests.passes.onnx.optimized import (
+    Feeds,
+    check_optimized,
+    initializer,
+    model_of,
+    op_types,
+    transpose,
+    value,
+)
 
 _STACKS = [
     ((2, 3, 4, 5), (2, 3, 5, 6)),
@@ -100,19 +110,93 @@ def test_matrices_in_stacks_of_one_are_transposed_by_a_flag():
 
 
 @pytest.mark.parametrize(("stack", "dtype"), [(2, np.float32), (1, np.int32)])
-def test_negative_no_flag_transposes_stacks_or_integers(stack: int, dtype: type):
+def test_negative_no_flag_transposes_stacks_or_integers(stack: int, dtype: type[np.generic]):
     kind = oh.np_dtype_to_tensor_dtype(np.dtype(dtype))
     nodes = [transpose("x", "t", 0, 2, 1), oh.make_node("MatMul", ["x", "t"], ["y"])]
     model = model_of(nodes, [value("x", stack, 6, 4, dtype=kind)], [value("y", stack, 6, 6, dtype=kind)])
     assert check_optimized(model).after.count == 1
 
 
+def _transposed_result(
+    stack: tuple[int, ...], rows: int, columns: int, dtype: type[np.generic]
+) -> OptimizedModel:
+    """The transposed product of such a stack of four columns with a constant, optimized for ONNX Runtime."""
+    rank = len(stack) + 2
+    nodes = [oh.make_node("MatMul", ["x", "w"], ["c"])]
+    nodes.append(transpose("c", "y", *range(rank - 2), rank - 1, rank - 2))
+    kind = oh.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    weights = np.random.default_rng(0).standard_normal((4, columns))
+    model = model_of(
+        nodes,
+        [value("x", *stack, rows, 4, dtype=kind)],
+        [value("y", *stack, columns, rows, dtype=kind)],
+        [initializer("w", weights.astype(dtype))],
+    )
+    feeds: Feeds = {"x": np.random.default_rng(1).standard_normal((*stack, rows, 4)).astype(dtype)}
+    return check_optimized(model, feeds, target="ort-cpu", tolerance=1e-2)
+
+
 def test_a_constant_of_half_precision_is_the_left_operand_where_much_is_moved():
-    nodes = [oh.make_node("MatMul", ["x", "w"], ["c"]), transpose("c", "y", 1, 0)]
-    weights = initializer("w", np.ones((4, 128), np.float16))
-    half = oh.np_dtype_to_tensor_dtype(np.dtype(np.float16))
-    model = model_of(nodes, [value("x", 64, 4, dtype=half)], [value("y", 128, 64, dtype=half)], [weights])
-    assert check_optimized(model, target="ort-cpu", tolerance=1e-2).after.nbytes == 2 * 2 * 64 * 4
+    result = _transposed_result((), 64, 128, np.float16)
+    (product,) = [node for node in result.model.graph.node if node.op_type != "Transpose"]
+    assert result.after.nbytes <= 2 * 2 * 64 * 4 and product.input[0].startswith("w")
+
+
+def test_negative_it_is_not_where_each_matrix_of_a_stack_would_be_a_product_of_its_own():
+    result = _transposed_result((64,), 2, 128, np.float16)
+    (product,) = [node for node in result.model.graph.node if node.op_type != "Transpose"]
+    assert product.input[1] == "w" and result.after.count == 1
+
+
+_CONVERTS_HALVES = machine().lower() in ("x86_64", "amd64", "i386", "i686")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_flagged"), [(np.float32, True), (np.float64, True), (np.float16, _CONVERTS_HALVES)]
+)
+def test_products_of_every_precision_take_heads_where_they_are(dtype: type[np.generic], is_flagged: bool):
+    kind = {"dtype": oh.np_dtype_to_tensor_dtype(np.dtype(dtype))}
+    nodes = [
+        transpose("q", "a", 1, 0, 2),
+        transpose("k", "b", 1, 2, 0),
+        oh.make_node("MatMul", ["a", "b"], ["y"]),
+    ]
+    inputs = [value("q", 5, 3, 4, **kind), value("k", 6, 3, 4, **kind)]
+    model = model_of(nodes, inputs, [value("y", 3, 5, 6, **kind)])
+    rng = np.random.default_rng(0)
+    feeds: Feeds = {
+        "q": rng.standard_normal((5, 3, 4)).astype(dtype),
+        "k": rng.standard_normal((6, 3, 4)).astype(dtype),
+    }
+    types = op_types(check_optimized(model, feeds, target="ort-cpu", tolerance=1e-2).model)
+    assert (types == ["FusedMatMul"]) == is_flagged
+
+
+def test_negative_integers_have_no_product_with_flags():
+    kind = {"dtype": onnx.TensorProto.INT32}
+    nodes = [transpose("k", "b", 0, 2, 1), oh.make_node("MatMul", ["q", "b"], ["y"])]
+    inputs = [value("q", 2, 5, 4, **kind), value("k", 2, 6, 4, **kind)]
+    model = model_of(nodes, inputs, [value("y", 2, 5, 6, **kind)])
+    feeds = {"q": np.ones((2, 5, 4), np.int32), "k": np.arange(48, dtype=np.int32).reshape(2, 6, 4)}
+    assert op_types(check_optimized(model, feeds, target="ort-cpu").model) == ["Transpose", "MatMul"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_constant_behind_a_transpose_stays_the_right_operand_too(dtype: type[np.generic]):
+    kind = {"dtype": oh.np_dtype_to_tensor_dtype(np.dtype(dtype))}
+    nodes = [
+        transpose("w", "t", 1, 0),
+        oh.make_node("MatMul", ["x", "t"], ["c"]),
+        transpose("c", "y", 0, 2, 1),
+    ]
+    weights = initializer("w", np.random.default_rng(0).standard_normal((128, 40)).astype(dtype))
+    model = model_of(nodes, [value("x", 8, 16, 40, **kind)], [value("y", 8, 128, 16, **kind)], [weights])
+    feeds: Feeds = {"x": np.random.default_rng(1).standard_normal((8, 16, 40)).astype(dtype)}
+    result = check_optimized(model, feeds, target="ort-cpu", tolerance=1e-2)
+    (product,) = [node for node in result.model.graph.node if node.op_type == "MatMul"]
+    assert product.input[0] == "x" and result.after.count == 1
+    # Anybody else has it on the left.
+    assert check_optimized(model, feeds, tolerance=1e-2).after.nbytes <= result.after.nbytes
 
 
 @pytest.mark.parametrize("stack", [(), (2,), (2, 3)])

@@ -171,3 +171,67 @@ def test_negative_a_pool_of_floats_has_its_channels_second():
     ]
     model = model_of(nodes, [value("x", 2, 6, 5, 3)], [value("y", 2, 5, 4, 3)])
     assert check_optimized(model, target="ort-cpu").after.count == 2
+
+
+# Products -------------------------------------------------------------------------------------------------------------
+
+
+def _product(
+    left: type, right: type, *, is_constant: bool = False, scales: tuple[int, ...] = ()
+) -> onnx.ModelProto:
+    """Transposed bytes of these types, their product, and that transposed back."""
+    rng = np.random.default_rng(0)
+    parameters: dict[str, Any] = {
+        "s": np.float32(0.1), "z": left(3), "r": np.full(scales, 0.2, np.float32), "q": np.full(scales, 5, right),
+        "t": np.float32(3), "p": left(7),
+    }  # fmt: skip
+    constants = [initializer(name, array) for name, array in parameters.items()]
+    inputs = [value("xf", 2, 3, 5, 4)]
+    nodes = [
+        oh.make_node("QuantizeLinear", ["xf", "s", "z"], ["x"]),
+        oh.make_node("QuantizeLinear", ["vf", "s", "zv"], ["v"]),
+        transpose("x", "a", 0, 1, 3, 2),
+        transpose("v", "b", 0, 1, 3, 2),
+        oh.make_node("QLinearMatMul", ["a", "s", "z", "b", "r", "q", "t", "p"], ["c"]),
+        transpose("c", "y", 0, 1, 3, 2),
+        oh.make_node("DequantizeLinear", ["y", "t", "p"], ["out"]),
+    ]
+    if is_constant:
+        del nodes[1]
+        constants.append(initializer("v", rng.integers(0, 99, (2, 3, 6, 5)).astype(right)))
+    else:
+        inputs.append(value("vf", 2, 3, 6, 5))
+        constants.append(initializer("zv", right(4)))
+    return model_of(nodes, inputs, [value("out", 2, 3, 6, 4)], constants)
+
+
+@pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_a_product_has_its_operands_swapped_with_their_scales(dtype: type, target: str):
+    result = check_optimized(_product(dtype, dtype), target=target)
+    assert result.before.count == 3 and result.after.count == 0
+    (product,) = [node for node in result.model.graph.node if node.op_type == "QLinearMatMul"]
+    assert list(product.input) == ["v", "r", "q", "x", "s", "z", "t", "p"]
+
+
+@pytest.mark.parametrize(
+    ("right", "is_constant", "scales"),
+    [(np.int8, False, ()), (np.uint8, True, ()), (np.uint8, False, (2, 3, 1, 6))],
+    ids=["types", "constant", "scales per column"],
+)
+def test_negative_a_product_keeps_its_right_operand(right: type, is_constant: bool, scales: tuple[int, ...]):
+    model = _product(np.uint8, right, is_constant=is_constant, scales=scales)
+    result = check_optimized(model, target="ort-cpu")
+    (product,) = [node for node in result.model.graph.node if node.op_type == "QLinearMatMul"]
+    assert list(product.input[1:3]) == ["s", "z"] and result.after.count > 0
+
+
+def test_a_product_has_its_stacks_in_any_order():
+    nodes = [
+        transpose("x", "a", 1, 0, 2, 3),
+        transpose("v", "b", 1, 0, 2, 3),
+        oh.make_node("QLinearMatMul", ["a", "s", "z", "b", "s", "z", "t", "p"], ["c"]),
+        transpose("c", "y", 1, 0, 2, 3),
+    ]
+    result = check_optimized(_between(nodes, [(2, 3, 4, 5), (2, 3, 5, 6)], (2, 3, 4, 6)))
+    assert "Transpose" not in op_types(result.model)

@@ -124,20 +124,32 @@ def test_negative_a_pool_of_channels_that_are_second_stays_a_pool():
     assert op_types(result.model) == ["Transpose", "Conv", "Relu", "GlobalAveragePool"]
 
 
-def test_negative_a_pool_between_integers_stays_a_pool():
-    """ONNX Runtime computes a pool on integers, and a reduction on floats."""
+def _pool_between_integers(dtype: type) -> onnx.ModelProto:
+    """A pool between integers of this type, of channels that came last, which are the last of its result again."""
     nodes = [
-        oh.make_node("QuantizeLinear", ["x", "s"], ["a"]),
-        oh.make_node("DequantizeLinear", ["a", "s"], ["b"]),
+        oh.make_node("QuantizeLinear", ["x", "s", "z"], ["a"]),
+        oh.make_node("DequantizeLinear", ["a", "s", "z"], ["b"]),
         transpose("b", "c", 0, 3, 1, 2),
         oh.make_node("GlobalAveragePool", ["c"], ["d"]),
-        oh.make_node("QuantizeLinear", ["d", "s"], ["e"]),
-        oh.make_node("DequantizeLinear", ["e", "s"], ["y"]),
+        oh.make_node("QuantizeLinear", ["d", "s", "z"], ["e"]),
+        oh.make_node("DequantizeLinear", ["e", "s", "z"], ["y"]),
     ]
-    model = model_of(
-        nodes, [value("x", 2, 4, 5, 6)], [value("y", 2, 6, 1, 1)], [initializer("s", np.float32(0.1))]
+    constants = [initializer("s", np.float32(0.1)), initializer("z", dtype(0))]
+    return model_of(
+        nodes, [value("x", 2, 4, 5, 6)], [value("y", 2, 6, 1, 1)], constants, opset=21, ir_version=10
     )
-    assert "GlobalAveragePool" in op_types(check_optimized(model, target="ort-cpu").model)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_negative_a_pool_between_integers_stays_a_pool(dtype: type):
+    """ONNX Runtime computes a pool on integers, and a reduction on floats."""
+    result = check_optimized(_pool_between_integers(dtype), target="ort-cpu")
+    assert "GlobalAveragePool" in op_types(result.model)
+
+
+def test_a_pool_between_integers_of_16_bits_is_a_reduction():
+    result = check_optimized(_pool_between_integers(np.int16), target="ort-cpu")
+    assert "ReduceMean" in op_types(result.model) and result.after.count == 0
 
 
 def _normalized(*perm: int, opset: int = 18, outputs: int = 1) -> onnx.ModelProto:

@@ -1,0 +1,98 @@
+"""Rounds of the search: what the graph that was written tells, a search of that graph would find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+
+from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
+
+_CHANNELS, _HEADS = 240, 4
+
+
+class _Draft:
+    """A model in the making, whose values have numbers as names."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """The result of a new node."""
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(oh.make_node(op_type, list(inputs), [name], **attributes))
+        return name
+
+    def constant(self, given: Any) -> str:
+        """The name of a new constant."""
+        name = f"c{len(self.constants)}"
+        self.constants.append(initializer(name, np.asarray(given)))
+        return name
+
+    def extent(self, x: str, dim: int) -> str:
+        """An extent as the model computes it."""
+        return self.add("Gather", self.add("Shape", x), self.constant(dim))
+
+    def reshape(self, x: str, *extents: str | int) -> str:
+        """To extents that are constants, or values of the model."""
+        scalars = [self.constant(e) if isinstance(e, int) else e for e in extents]
+        axes = self.constant([0])
+        parts = [self.add("Unsqueeze", scalar, axes) for scalar in scalars]
+        return self.add("Reshape", x, self.add("Concat", *parts, axis=0))
+
+    def transpose(self, x: str, *perm: int) -> str:
+        """The result of a Transpose."""
+        return self.add("Transpose", x, perm=perm)
+
+    def projection(self, x: str, seed: int) -> str:
+        """A product with weights that are there transposed."""
+        weights = np.random.default_rng(seed).standard_normal((_CHANNELS, _CHANNELS)) / 16
+        return self.add("MatMul", x, self.transpose(self.constant(weights), 1, 0))
+
+    def heads(self, x: str) -> str:
+        """The heads of a stack of rows, as attention takes them."""
+        apart = self.reshape(x, self.extent(x, 0), self.extent(x, 1), _HEADS, _CHANNELS // _HEADS)
+        return self.transpose(apart, 0, 2, 1, 3)
+
+
+def _attention_in_patches() -> onnx.ModelProto:
+    """Attention between the patches of an image, of which there is one; how many, the model computes."""
+    draft = _Draft()
+    batch, channels = draft.extent("x", 0), draft.extent("x", 1)
+    patches = draft.add("Div", draft.extent("x", 2), draft.constant(2))
+    planes = draft.reshape("x", draft.add("Mul", batch, channels), 2, 1, 2)
+    apart = draft.reshape(draft.transpose(planes, 0, 2, 1, 3), batch, channels, patches, 4)
+    places = draft.add("Mul", batch, draft.constant(4))
+    rows = draft.reshape(draft.transpose(apart, 0, 3, 2, 1), places, patches, -1)
+    ones = draft.constant(np.ones(_CHANNELS, np.float32))
+    normalized = draft.add("LayerNormalization", rows, ones)
+    q, k, v = (draft.heads(draft.projection(normalized, seed)) for seed in range(3))
+    scores = draft.add("Softmax", draft.add("MatMul", q, draft.transpose(k, 0, 1, 3, 2)), axis=-1)
+    mixed = draft.transpose(draft.add("MatMul", scores, v), 0, 2, 1, 3)
+    joined = draft.reshape(mixed, draft.extent(mixed, 0), draft.extent(mixed, 1), _CHANNELS)
+    added = draft.add("Add", draft.projection(joined, 3), rows)
+    draft.nodes.append(oh.make_node("LayerNormalization", [added, ones], ["y"]))
+    inputs, outputs = [value("x", "batch", _CHANNELS, 2, 2)], [value("y", "rows", 1, _CHANNELS)]
+    return model_of(draft.nodes, inputs, outputs, draft.constants)
+
+
+def test_extents_that_reshapes_tell_as_written_are_looked_at_again():
+    x = np.random.default_rng(4).standard_normal((2, _CHANNELS, 2, 2)).astype(np.float32)
+    result = check_optimized(_attention_in_patches(), {"x": x}, target="ort-cpu")
+    assert result.after.count == 1  # that of the patches
+
+
+def test_negative_a_transpose_of_such_extents_that_nothing_undoes_stays():
+    nodes = [
+        oh.make_node("Reshape", ["x", "s"], ["r"]),
+        transpose("r", "t", 1, 0),
+        oh.make_node("CumSum", ["t", "axis"], ["c"]),
+        oh.make_node("Flatten", ["c"], ["y"], axis=0),
+    ]
+    inputs = [value("x", "batch", 6), value("s", 2, dtype=onnx.TensorProto.INT64)]
+    model = model_of(nodes, inputs, [value("y", 1, "all")], [initializer("axis", np.array(0))])
+    feeds = {"x": np.arange(24, dtype=np.float32).reshape(4, 6), "s": np.array([3, 8])}
+    assert check_optimized(model, feeds, target="ort-cpu").after.count == 1
