@@ -230,15 +230,15 @@ def _turned(order: Order) -> Order:
 class FusedMatMul(MatMul):
     """ONNX Runtime's product of stacks: each operand may be there transposed, or with its rows in front of the stack.
 
-    It is for single and double precision, where a constant w stays the right operand, without flags: only that is
-    packed once (products of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w
-    on the left). Half precision is there where the runtime has no products of it, and converts what it takes to single
-    precision.
+    It is for single precision, where a constant w stays the right operand, without flags: only that is packed once
+    (products of 49x96 by 96x288 to 196x384 by 384x1536 in ONNX Runtime 1.31 took 12 to 46 % longer with w on the left).
+    Half precision is there where the runtime has no products of it, and converts what it takes to single precision.
+    Double precision is not: ONNX Runtime 1.25 has no such kernel, 1.32 has.
     """
 
     def __init__(self, *, converts_halves: bool):
         super().__init__(packs_constants=True)
-        self.flagged = (_FLOAT, _DOUBLE, _HALF) if converts_halves else (_FLOAT, _DOUBLE)
+        self.flagged = (_FLOAT, _HALF) if converts_halves else (_FLOAT,)
         """The types of elements for which there are products with flags."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
