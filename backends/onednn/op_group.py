@@ -18,7 +18,7 @@ from layout_ir.dialects import layout, nn
 VIEWS = (layout.PermuteOp, layout.ReshapeOp, layout.SliceOp, layout.CastOp)
 """Ops whose result is the memory of their operand."""
 
-SMALL = 4096
+FEW_ELEMENTS = 4096
 """Elements of operands and result up to which the library's reference is taken: it computes one in some nanoseconds,
 and NumPy takes some ten microseconds for any op."""
 
@@ -82,11 +82,11 @@ def single_op_group(op: Operation, values: Values) -> Group:
     group = Group([op])
     for candidate in _candidates(op, values):
         try:
-            descriptor = asked(values.library, candidate)
+            descriptor = implementation_of(values.library, candidate)
         except Refused:
             continue
         small = not isinstance(op, nn.ConvOp | nn.ConvTransposeOp | nn.MatmulOp | nn.GemmOp)
-        small = small and sum(values.layout(v).nelems for v in (*op.operands, *op.results)) <= SMALL
+        small = small and sum(values.layout(v).nelems for v in (*op.operands, *op.results)) <= FEW_ELEMENTS
         # The reference of recurrent nodes calls compiled products; that of the onnx package is 200 times slower.
         if not descriptor.is_slow or small or isinstance(op, nn.OpaqueOp):
             group.primitive, group.descriptor = candidate, descriptor
@@ -101,6 +101,6 @@ def _candidates(op: Operation, values: Values) -> Iterator[OpPrimitive]:
     return candidates(op, values)
 
 
-def asked(library: Library, primitive: OpPrimitive) -> PrimitiveDescriptor:
+def implementation_of(library: Library, primitive: OpPrimitive) -> PrimitiveDescriptor:
     """The implementation of a primitive with its post-ops. Raises Refused where there is none."""
     return PrimitiveDescriptor(library, primitive.request, primitive.post_ops, primitive.quantization)

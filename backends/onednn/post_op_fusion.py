@@ -28,12 +28,19 @@ from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.onednn.absorbed_constants import (
     PRODUCTS,
     absorb,
+    broadcast_extents,
     goes_over_products_again,
-    seen,
     takes_broadcast,
 )
 from layout_ir.backends.onednn.library import Refused
-from layout_ir.backends.onednn.op_group import SMALL, VIEWS, Group, Liveness, asked, single_op_group
+from layout_ir.backends.onednn.op_group import (
+    FEW_ELEMENTS,
+    VIEWS,
+    Group,
+    Liveness,
+    implementation_of,
+    single_op_group,
+)
 from layout_ir.backends.onednn.op_loops import has_row_pool
 from layout_ir.backends.onednn.op_primitives import integer_primitives
 from layout_ir.backends.onednn.op_primitives.elementwise_functions import BINARY, COMMUTATIVE, function_of
@@ -93,7 +100,7 @@ def _is_faster_by_itself(op: nn.ElementwiseOp, group: Group, result: Layout) -> 
     library is slow at, or primitives that are slow at any, on results large enough for a step of their own, which the
     last cache still holds."""
     assert group.primitive is not None
-    is_large = result.nelems >= SMALL and result.nbytes("f32") <= host().l3
+    is_large = result.nelems >= FEW_ELEMENTS and result.nbytes("f32") <= host().l3
     is_plain = dtype_of(op.result.type) == "f32" and not group.primitive.is_on_integers
     return is_large and is_plain and (_is_slow_post_op(op) or goes_over_products_again(group.descriptor))
 
@@ -179,7 +186,7 @@ class _Fusion:
         """
         for candidate in integer_primitives.integer_candidates(op, self.values.library):
             try:
-                group = Group([op], candidate, asked(self.values.library, candidate))
+                group = Group([op], candidate, implementation_of(self.values.library, candidate))
             except Refused:
                 continue
             group.operands = dict(candidate.operands)
@@ -227,7 +234,7 @@ class _Fusion:
                 continue
             chain = (*group.primitive.post_ops, post_op)
             try:
-                descriptor = asked(values.library, replace(group.primitive, post_ops=chain))
+                descriptor = implementation_of(values.library, replace(group.primitive, post_ops=chain))
             except Refused:
                 continue
             if descriptor.is_slow and not group.descriptor.is_slow:
@@ -257,7 +264,7 @@ class _Fusion:
             found = integer_primitives.quantized_result(whole, op, *given)
             if found is None:
                 return False
-            descriptor = asked(self.values.library, found)
+            descriptor = implementation_of(self.values.library, found)
         except Refused:
             return False
         if group.over is not None or (descriptor.is_slow and not group.descriptor.is_slow):
@@ -294,7 +301,9 @@ class _Fusion:
         found: list[tuple[PostOp, Operand | None]] = []
         constant = values.constant(other)
         if constant is not None:
-            extents = None if whole else seen(shape, values.layout(value).shape, primitive.extents)
+            extents = (
+                None if whole else broadcast_extents(shape, values.layout(value).shape, primitive.extents)
+            )
             if extents is None or not takes_broadcast(name, extents):
                 return []
             operand, descriptor = values.packed(np.broadcast_to(constant, shape).reshape(extents))

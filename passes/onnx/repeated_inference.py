@@ -279,8 +279,8 @@ class RepeatedInference:
         """By name that inference made up for an extent, the value for which it did."""
         if self._born is None:
             self._born = {}
+            # By type as it is stored: values of a network have few types.
             known: dict[bytes, list[str]] = {}
-            """By type as it is stored, the names in it: values of a network have few types."""
             for outputs in self.links.outputs:
                 for value in outputs:
                     type = self.types.get(value)
