@@ -6,12 +6,12 @@ import ast
 import re
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import TypeGuard
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.source_files import FILES, PACKAGE, ROOT, imported
+
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOM = re.compile(r"(?:layout_ir|passes|backends)/(?:[a-z_]+/)*(?=[\s`|]|$)", re.MULTILINE)
 
@@ -19,42 +19,18 @@ SUPPORT = {"layout_ir"}
 """Rooms that every walk passes: errors, diagnostics, files."""
 
 
-@cache
-def modules() -> dict[str, Path]:
-    """The file of every module, by import name."""
-    found: dict[str, Path] = {}
-    for top in ("layout_ir", "passes", "backends"):
-        for folder in (ROOT / top).rglob("*.py"):
-            path = folder.relative_to(ROOT)
-            if path.parts[:2] in (("layout_ir", "passes"), ("layout_ir", "backends")):
-                continue  # the links
-            parts = path.with_suffix("").parts
-            parts = parts[:-1] if parts[-1] == "__init__" else parts
-            found[".".join(parts if top == "layout_ir" else ("layout_ir", *parts))] = path
-    return found
-
-
-@cache
-def imported(module: str) -> set[str]:
-    """The modules that a module imports, inside functions too."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse((ROOT / modules()[module]).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            found |= {name if name in modules() else node.module for name in names}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return {name for name in found if name in modules() and name != "layout_ir"}
+MODULES = {name: path.relative_to(ROOT) for name, path in FILES.items()}
+"""The file of every module, by import name, as the page writes it."""
 
 
 def reached(module: str) -> set[str]:
     """The rooms of all modules that a module comes to by imports."""
     seen, rest = {module}, [module]
     while rest:
-        new = imported(rest.pop()) - seen
+        new = imported(rest.pop()) - {PACKAGE} - seen
         seen |= new
         rest += new
-    return {str(path.parent) for path in map(modules().__getitem__, seen) if path.name != "__init__.py"}
+    return {str(path.parent) for path in map(MODULES.__getitem__, seen) if path.name != "__init__.py"}
 
 
 def section(heading: str) -> str:
@@ -68,8 +44,8 @@ def named(text: str) -> set[str]:
 
 
 def test_every_room_is_named_and_every_name_is_a_room():
-    assert named(PAGE) <= {str(path.parent) for path in modules().values()}
-    rooms = {str(path.parent) for path in modules().values() if path.name != "__init__.py"}
+    assert named(PAGE) <= {str(path.parent) for path in MODULES.values()}
+    rooms = {str(path.parent) for path in MODULES.values() if path.name != "__init__.py"}
     assert {room for room in rooms - named(PAGE) if not room.startswith("layout_ir/tools/")} == set()
 
 
@@ -102,8 +78,8 @@ def test_a_walk_passes_every_room_once_and_its_picture_shows_imports(heading: st
 @cache
 def imported_rooms(room: str) -> set[str]:
     """The rooms that the files of a room import from."""
-    files = [module for module, path in modules().items() if str(path.parent) == room]
-    return {str(modules()[name].parent) for module in files for name in imported(module)}
+    files = [module for module, path in MODULES.items() if str(path.parent) == room]
+    return {str(MODULES[name].parent) for module in files for name in imported(module)}
 
 
 PARALLEL = {"onnx", "onednn", "megengine"}
@@ -118,7 +94,7 @@ COMMANDS = "layout_ir/tools/commands/"
 
 def test_no_file_name_stands_twice():
     places: dict[str, set[str]] = {}
-    for path in modules().values():
+    for path in MODULES.values():
         folder = str(path.parent) + "/"
         if path.stem != "__init__" and path.stem not in PARALLEL and folder != COMMANDS:
             places.setdefault(path.stem, set()).add(DIALECTS if folder.startswith(DIALECTS) else folder)
@@ -127,13 +103,13 @@ def test_no_file_name_stands_twice():
 
 def test_what_another_file_calls_has_a_docstring():
     used: dict[str, set[str]] = {}
-    trees = {name: ast.parse((ROOT / path).read_text(encoding="utf-8")) for name, path in modules().items()}
+    trees = {name: ast.parse((ROOT / path).read_text(encoding="utf-8")) for name, path in MODULES.items()}
     for name, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Name | ast.Attribute):
                 used.setdefault(node.id if isinstance(node, ast.Name) else node.attr, set()).add(name)
     bare = [
-        f"{modules()[name]}:{node.lineno}: {node.name}"
+        f"{MODULES[name]}:{node.lineno}: {node.name}"
         for name, tree in trees.items()
         for scope in [tree, *(node for node in tree.body if is_public_class(node))]
         for node in scope.body
@@ -171,8 +147,8 @@ def test_the_glossary_is_in_order_and_names_files_that_exist():
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
     words = [row[0] for row in rows]
     assert words and words == sorted(words, key=str.lower)
-    files = {f"/{path.with_suffix('')}" for path in modules().values()}
-    folders = {f"/{path.parent}/" for path in modules().values()}
+    files = {f"/{path.with_suffix('')}" for path in MODULES.values()}
+    folders = {f"/{path.parent}/" for path in MODULES.values()}
     for row in rows:
         for place in re.findall(r"`([^`]+)`", row[2] if len(row) > 2 else ""):
             assert any(known.endswith(f"/{place}") for known in files | folders), f"{row[0]}: {place}"

@@ -3,56 +3,16 @@
 from __future__ import annotations
 
 import ast
-import os
 import tomllib
-from collections.abc import Iterator
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = "layout_ir"
+from tests.source_files import FILES, PACKAGE, ROOT, imported, imports
+
 (CONTRACT,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 LAYERS = [[name.strip() for name in layer.split("|")] for layer in CONTRACT["layers"]]
 """Top-level modules and packages of `layout_ir`, the highest first; those of one layer are independent."""
-
-
-def module_files() -> dict[str, Path]:
-    """Name of every module -> its file; `passes` and `backends` are found where they really are."""
-    found: dict[str, Path] = {}
-    for top in (PACKAGE, "passes", "backends"):
-        for folder, _, names in os.walk(ROOT / top):  # which does not follow links
-            for name in names:
-                parts = (Path(folder) / name).relative_to(ROOT).with_suffix("").parts
-                parts = parts if top == PACKAGE else (PACKAGE, *parts)
-                if name.endswith(".py"):
-                    found[".".join(parts).removesuffix(".__init__")] = Path(folder) / name
-    return found
-
-
-FILES = module_files()
-
-
-def imports(tree: ast.AST) -> Iterator[str]:
-    """The modules of this package that are imported anywhere in `tree`: in functions and for types as well."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports name the whole path"
-            module = node.module or ""
-            if module.split(".")[0] == PACKAGE:
-                for alias in node.names:
-                    name = f"{module}.{alias.name}"
-                    yield name if name in FILES else module
-
-
-@cache
-def graph() -> dict[str, set[str]]:
-    """Name of every module -> those that it imports. Not read before a test asks: each process collects this file."""
-    return {name: set(imports(ast.parse(path.read_text()))) - {name} for name, path in FILES.items()}
 
 
 def rank(module: str) -> tuple[int, str]:
@@ -61,8 +21,8 @@ def rank(module: str) -> tuple[int, str]:
     return next((k for k, layer in enumerate(reversed(LAYERS)) if top in layer), len(LAYERS)), top
 
 
-def is_upward(importer: str, imported: str) -> bool:
-    (here, own), (there, other) = rank(importer), rank(imported)
+def is_upward(importer: str, module: str) -> bool:
+    (here, own), (there, other) = rank(importer), rank(module)
     return there > here or (there == here and own != other)
 
 
@@ -72,14 +32,14 @@ def test_every_module_has_its_layer():
 
 
 def test_imports_go_down():
-    assert not sorted((a, b) for a, seen in graph().items() for b in seen if is_upward(a, b))
+    assert not sorted((a, b) for a in FILES for b in imported(a) if is_upward(a, b))
 
 
 @pytest.mark.parametrize("room", ["passes", "backends"])
 def test_modules_of_a_room_import_each_other_in_no_circle(room: str):
     inside = {module for module in FILES if f"{module}.".startswith(f"{PACKAGE}.{room}.")}
     try:
-        TopologicalSorter({module: graph()[module] & inside for module in inside}).prepare()
+        TopologicalSorter({module: imported(module) & inside for module in inside}).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
 
@@ -95,5 +55,5 @@ def test_modules_of_a_room_import_each_other_in_no_circle(room: str):
     ],
 )
 def test_negative_an_import_of_something_higher_is_seen(importer: str, statement: str):
-    (imported,) = imports(ast.parse(statement))
-    assert is_upward(importer, imported)
+    (higher,) = imports(ast.parse(statement))
+    assert is_upward(importer, higher)

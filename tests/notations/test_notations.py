@@ -97,14 +97,14 @@ def test_every_small_dense_format_survives_a_round_trip_or_is_refused(name: str,
 
 @pytest.mark.parametrize("name", ALL)
 @given(rng=rngs)
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_layout_survives_a_round_trip_or_is_refused(name: str, rng: random.Random):
     check_round_trip(name, random_layout(rng, limit=300))
 
 
 @pytest.mark.parametrize("name", ALL)
 @given(rng=rngs)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_format_prints_as_its_layouts_do_or_is_refused(name: str, rng: random.Random):
     layout = random_layout(rng, limit=300)
     format = layout.format
@@ -143,7 +143,7 @@ SHAPES = st.one_of(st.none(), st.lists(st.integers(0, 20), max_size=4).map(tuple
 
 @pytest.mark.parametrize("name", ALL)
 @given(text=st.text(ALPHABET, max_size=40), shape=SHAPES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_random_texts_raise_nothing_but_layout_errors(name: str, text: str, shape: tuple[int, ...] | None):
     read_or_refuse(name, text, shape)
 
@@ -170,7 +170,7 @@ def damaged(data: st.DataObject, example: str) -> str:
 
 @pytest.mark.parametrize("name", ALL)
 @given(data=st.data(), shape=SHAPES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_damaged_texts_raise_nothing_but_layout_errors(
     name: str, data: st.DataObject, shape: tuple[int, ...] | None
 ):
@@ -179,7 +179,7 @@ def test_damaged_texts_raise_nothing_but_layout_errors(
 
 @pytest.mark.parametrize("name", sorted(PASTED))
 @given(data=st.data(), shape=SHAPES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_damaged_pasted_texts_raise_nothing_but_layout_errors(
     name: str, data: st.DataObject, shape: tuple[int, ...] | None
 ):

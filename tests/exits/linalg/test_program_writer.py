@@ -46,16 +46,16 @@ def programs_of(name: str) -> dict[str, Program]:
 
 
 @pytest.mark.parametrize("name", [name for name in OPS if not name.startswith("grouped")])
-@pytest.mark.parametrize("half", seeds(1, 2))
-def test_every_op_computes_the_same_as_linalg(name: str, half: int, tmp_path: Path):
+@pytest.mark.parametrize("part", seeds(1, 4))
+def test_every_op_computes_the_same_as_linalg(name: str, part: int, tmp_path: Path):
     programs = programs_of(name)
     assert len(programs) >= 5
-    assert_agree(dict(list(programs.items())[half::2]), tmp_path)
+    assert_agree(dict(list(programs.items())[part::4]), tmp_path)
 
 
 @pytest.mark.parametrize("name", [name for name in OPS if not name.startswith("grouped")])
 def test_every_op_computes_the_same_as_loops(name: str, tmp_path: Path):
-    programs = dict(list(programs_of(name).items())[:3])
+    programs = dict(list(programs_of(name).items())[:2])
     assert_agree(programs, tmp_path, convert=convert_to_loops)
 
 
