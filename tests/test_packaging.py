@@ -111,7 +111,7 @@ def test_negative_the_folders_cannot_be_imported_under_a_second_name(name: str):
 CORE = {"xdsl", "numpy", "llvmlite"}
 
 OPTIONAL = {
-    "onnx": ("layout_ir/frontends/", "layout_ir/exits/onnx/"),
+    "onnx": ("layout_ir/frontends/", "layout_ir/exits/onnx/", "layout_ir/backends/reference/node_operators/"),
     "google": ("layout_ir/frontends/",),
     "PIL": ("layout_ir/drawing/",),
     "fast_sugiyama": ("layout_ir/drawing/",),

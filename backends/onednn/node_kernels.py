@@ -11,7 +11,7 @@ from layout_ir.backends.llvm.loops.compiled_loop import LOOP_SIGNATURE
 from layout_ir.backends.llvm.loops.loop_calls import check_indices
 from layout_ir.backends.llvm.loops.region_pooling import RegionPooling
 from layout_ir.backends.onednn.library import library
-from layout_ir.backends.reference.node_operators import NodeKernels
+from layout_ir.backends.reference.operator_kernels import NodeKernels
 from layout_ir.backends.reference.roi_align import check_regions, pooled_regions
 from layout_ir.dialects.nn.regions import Regions
 from layout_ir.elements.numpy_types import Array

@@ -4,7 +4,7 @@ tensor.py                  a value at run time: a buffer and its layout
 operands.py                how ops read their operands, pads included
 array_ops.py               matrix products, normalizations and moves of elements on plain arrays
 grid_sample.py             sampling at computed positions
-node_operators.py          operators of ONNX in place of those of the onnx package
+node_operators/            operators of ONNX in place of those of the onnx package
 recurrent.py               RNN, GRU and LSTM
 top_k.py                   TopK
 window_ops.py              convolution, pooling and images of windows on plain arrays

@@ -10,7 +10,7 @@ import pytest
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.node_kernels import node_kernels
 from layout_ir.backends.reference.node_evaluation import NodeEvaluation
-from layout_ir.backends.reference.node_operators import NodeKernels
+from layout_ir.backends.reference.operator_kernels import IN_NUMPY, NodeKernels
 from layout_ir.errors import LayoutError
 from tests.backends.onednn.small_programs import needs_library
 
@@ -21,7 +21,7 @@ pytestmark = needs_library
 RNG = np.random.default_rng(0)
 
 
-def evaluated(op: str, inputs: dict[str, Any], kernels: NodeKernels | None, **attributes: Any) -> Any:
+def evaluated(op: str, inputs: dict[str, Any], kernels: NodeKernels, **attributes: Any) -> Any:
     node = onnx.helper.make_node(op, list(inputs), ["y"], **attributes)
     [found] = NodeEvaluation([node], {"": 16}, kernels=kernels)(inputs)
     return found
@@ -34,7 +34,7 @@ def test_boxes_are_selected_by_compiled_code(monkeypatch: pytest.MonkeyPatch):
         "most": np.array([50]),
         "overlap": np.array([0.3], np.float32),
     }
-    expected = evaluated("NonMaxSuppression", inputs, None)
+    expected = evaluated("NonMaxSuppression", inputs, IN_NUMPY)
     # By NumPy there is nothing left to run.
     monkeypatch.delattr("layout_ir.backends.reference.non_max_suppression._selected")
     np.testing.assert_array_equal(evaluated("NonMaxSuppression", inputs, node_kernels(1)), expected)
@@ -50,7 +50,7 @@ def test_regions(count: int, dtype: str):
     }
     options = {"output_height": 2, "output_width": 3, "mode": "max"}
     found = evaluated("RoiAlign", inputs, node_kernels(1), **options)
-    np.testing.assert_allclose(found, evaluated("RoiAlign", inputs, None, **options), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found, evaluated("RoiAlign", inputs, IN_NUMPY, **options), rtol=0, atol=1e-5)
 
 
 def test_negative_regions_of_a_batch_that_is_not_there():
@@ -59,7 +59,7 @@ def test_negative_regions_of_a_batch_that_is_not_there():
         "regions": np.ones((2, 4), np.float32),
         "batches": np.array([0, 2]),
     }
-    for kernels in (None, node_kernels(1)):
+    for kernels in (IN_NUMPY, node_kernels(1)):
         with pytest.raises(LayoutError, match="outside"):
             evaluated("RoiAlign", inputs, kernels)
 
@@ -71,7 +71,7 @@ def test_negative_regions_that_do_not_fit(shape: tuple[int, ...]):
         "regions": np.ones(shape, np.float32),
         "batches": np.zeros(2, np.int64),
     }
-    for kernels in (None, node_kernels(1)):
+    for kernels in (IN_NUMPY, node_kernels(1)):
         with pytest.raises(LayoutError, match="do not fit"):
             evaluated("RoiAlign", inputs, kernels)
 

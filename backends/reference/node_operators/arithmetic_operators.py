@@ -1,0 +1,129 @@
+"""Operators that compute numbers from numbers: products, rows, levels, transforms."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx.helper
+from onnx.reference.op_run import OpRun
+
+from layout_ir.backends.reference.dequantization import dequantized
+from layout_ir.backends.reference.fourier import short_time_transform
+from layout_ir.backends.reference.operator_kernels import IN_NUMPY
+from layout_ir.dialects.nn.depthwise_products import DepthwiseIntegerConv
+from layout_ir.dialects.nn.integer_products import PackedIntegerConv
+from layout_ir.elements.elementwise_formulas import erf
+from layout_ir.elements.numpy_types import Array
+from layout_ir.errors import LayoutError
+
+
+class DequantizeLinear(OpRun):
+    """In all versions."""
+
+    op_domain = ""
+
+    def _run(
+        self,
+        x: Array,
+        scale: Array,
+        zero_point: Array | None = None,
+        axis: int | None = None,
+        block_size: int | None = None,
+        output_dtype: int | None = None,
+    ) -> tuple[Array]:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(output_dtype) if output_dtype else None
+        return (dequantized(x, scale, zero_point, 1 if axis is None else axis, block_size or 0, dtype),)
+
+
+class Erf(OpRun):
+    """By one function of the C library per element: what the package calls NumPy for takes twice as long."""
+
+    op_domain = ""
+
+    def _run(self, x: Array) -> tuple[Array]:
+        return (erf(np, x),)
+
+
+class MatMul(OpRun):
+    op_domain = ""
+    kernels = IN_NUMPY
+
+    def _run(self, a: Array, b: Array) -> tuple[Array]:
+        return (self.kernels.product(a, b),)
+
+
+class STFT(OpRun):
+    op_domain = ""
+
+    def _run(
+        self,
+        signal: Array,
+        step: Array,
+        window: Array | None = None,
+        length: Array | None = None,
+        onesided: int | None = None,
+    ) -> tuple[Array]:
+        if length is None and window is None:
+            raise LayoutError("an STFT has a window or the length of its frames")
+        count = int(np.asarray(length).item()) if length is not None else np.asarray(window).size
+        step_size = int(np.asarray(step).item())
+        return (short_time_transform(signal, step_size, window, count, onesided != 0),)
+
+
+def _softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def _log_softmax(x: Array) -> Array:
+    lowered = x - x.max(axis=-1, keepdims=True)
+    return lowered - np.log(np.exp(lowered).sum(axis=-1, keepdims=True))
+
+
+def _hardmax(x: Array) -> Array:
+    found = np.zeros_like(x)
+    np.put_along_axis(found, np.expand_dims(np.argmax(x, axis=-1), -1), 1, axis=-1)
+    return found
+
+
+_OF_ROWS = {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}
+"""What the operator of a name computes of each row."""
+
+
+class RowsRun(OpRun):
+    """Of rows along a dim; before opset 13 of those from a dim on, which the package does not know."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, **attributes: Any) -> tuple[Array]:
+        node: Any = self
+        function = _OF_ROWS[type(self).__name__]
+        given = [each.i for each in node.onnx_node.attribute if each.name == "axis"]
+        if node.run_params["opsets"].get("", 13) >= 13:
+            axis = given[0] if given else -1
+            return (np.moveaxis(function(np.moveaxis(x, axis, -1)), -1, axis),)
+        axis = given[0] if given else 1
+        first = axis % max(x.ndim, 1)
+        rows = x.reshape(*x.shape[:first], prod(x.shape[first:]))
+        return (function(rows).reshape(x.shape),)
+
+
+class IntegerConvOfPackedWeights(OpRun):
+    """What the executor makes of convolutions and products of integers."""
+
+    def _run(self, x: Array, weights: Array, *columns: Array, **attributes: Any) -> tuple[Array]:
+        return (PackedIntegerConv.of_node(attributes.get)(x, weights, *columns),)
+
+
+class DepthwiseConvOfIntegers(OpRun):
+    """What the executor makes of depthwise convolutions of integers."""
+
+    def _run(
+        self, x: Array, zero_point: Array, weights: Array, *columns: Array, **attributes: Any
+    ) -> tuple[Array]:
+        return (DepthwiseIntegerConv.of_node(attributes.get)(x, zero_point, weights, *columns),)
+
+
+OPERATORS = (DequantizeLinear, Erf, MatMul, STFT, *(type(name, (RowsRun,), {}) for name in _OF_ROWS))

@@ -1,0 +1,34 @@
+"""What may be put in the place of NumPy in operators of ONNX: compiled code of the same arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from layout_ir.backends.reference.non_max_suppression import Selection
+from layout_ir.backends.reference.roi_align import pooled_regions
+from layout_ir.dialects.nn.regions import Regions
+from layout_ir.elements.numpy_types import Array
+
+Trip = Callable[[Mapping[str, Any]], "Sequence[Any] | None"]
+"""Computes the outputs of the body of a Loop from the values around it and those of a trip, by name; None where the
+nodes of the body are to be evaluated."""
+
+
+@dataclass(frozen=True)
+class NodeKernels:
+    """What computes some operators: NumPy, or compiled code of the same arguments and results."""
+
+    selection: Selection | None = None
+    """That of `selected_boxes`, where it is not its own."""
+    pooled_regions: Callable[[Array, Array, Array, Regions], Array] = pooled_regions
+    product: Callable[[Array, Array], Array] = np.matmul
+    """Of matrices, as NumPy broadcasts them."""
+    trips: Mapping[tuple[str, ...], Trip] = field(default_factory=dict[tuple[str, ...], Trip])
+    """By the names of the outputs of a Loop, what computes its body."""
+
+
+IN_NUMPY = NodeKernels()
