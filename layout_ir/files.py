@@ -249,7 +249,7 @@ def _check_writable(path: str) -> None:
         if os.path.exists(path):
             if os.path.isdir(path):
                 raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-            # Replacing a file would need its folder alone; whoever took the file's own permission away meant it to stay.
+            # To replace a file its folder would do; who took the permission to write it away meant it to stay.
             if not os.access(path, os.W_OK):
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
             if not os.path.isfile(path):

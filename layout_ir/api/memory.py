@@ -71,10 +71,8 @@ def _as_numbers(array: Array, dtype: str) -> Array:
     added = _ADDED_TYPES.get(array.dtype.name)
     if added is None:
         return array
-    kept = storage_of(added.name)
-    if not added.is_float:
-        return array.astype(kept)
-    return array.view(kept) if added.name == dtype else array.astype(np.float32)
+    is_same = added.is_float and added.name == dtype
+    return array.view(storage_of(dtype)) if is_same else array.astype(np.float32)
 
 
 class _None:
