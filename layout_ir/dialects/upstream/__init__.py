@@ -14,6 +14,7 @@ loop_ops.py             scf.forall, and forms of the loops that xDSL has
 memref_ops.py           globals, views and atomic updates of memref
 dma_ops.py              its copies beside the program
 affine_ops.py           affine.if, affine.max, digits of indices
+affine_accesses.py      reads and writes of affine, whose subscripts may have symbols
 index_ops.py            the dialect index
 func_ops.py             func.call_indirect, weights of branches
 vector_ops.py           ops of vector that xDSL lacks: shapes and constants;
@@ -41,9 +42,10 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
     """The ops that are added to a dialect; they take the place of an op that has the name already."""
     match dialect:
         case "affine":
+            from layout_ir.dialects.upstream.affine_accesses import ACCESS_OPS
             from layout_ir.dialects.upstream.affine_ops import AFFINE_OPS
 
-            return AFFINE_OPS
+            return (*AFFINE_OPS, *ACCESS_OPS)
         case "arith":
             from layout_ir.dialects.upstream.arith_ops import ARITH_OPS
 
