@@ -73,8 +73,12 @@ def test_negative_a_file_that_is_protected_stays(tmp_path: Path, monkeypatch: py
     path = tmp_path / "out"
     path.write_text("before")
     allowed = os.access
-    # As the system answers who is not root where the file has mode 0444.
-    monkeypatch.setattr(os, "access", lambda name, mode: name != str(path) and allowed(name, mode))
+
+    def access(name: str, mode: int) -> bool:
+        """As the system answers who is not root where the file has mode 0444."""
+        return name != str(path) and allowed(name, mode)
+
+    monkeypatch.setattr(os, "access", access)
     with pytest.raises(PermissionError) as caught:
         write_result("after", str(path))
     assert caught.value.filename == str(path)

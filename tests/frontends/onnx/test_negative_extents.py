@@ -80,7 +80,7 @@ COMPUTED: dict[str, Any] = {
         _WIDE,
     ),
 }
-CASES |= {f"{name} computed": model for name, model in COMPUTED.items()}
+CASES.update({f"{name} computed": model for name, model in COMPUTED.items()})
 
 
 def _in_a_branch(model: onnx.ModelProto) -> onnx.ModelProto:
