@@ -104,10 +104,11 @@ def slices_by_look(graph: onnx.GraphProto) -> list[list[onnx.NodeProto]]:
         """The look in which what the nodes of a graph give is inferred, and whether its extents are computed."""
         all_of_it = 0, False
         for node in graph.node:
-            given = [known[name] for name in node.input if name in known]
-            given += [visit(inner, dict(known)) for inner in (graphs_of(node) if node.attribute else ())]
-            look = max((each[0] for each in given), default=0)
-            is_computed = any(computed for at, computed in given if at == look)
+            of_all = max((known[name] for name in node.input if name in known), default=(0, False))
+            for inner in graphs_of(node) if node.attribute else ():
+                inputs = dict.fromkeys((value.name for value in inner.input), of_all)
+                of_all = max(of_all, visit(inner, known | inputs))
+            look, is_computed = of_all
             if node.op_type == "Slice":
                 look += is_computed
                 is_computed = False

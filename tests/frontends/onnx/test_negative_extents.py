@@ -107,6 +107,24 @@ def test_in_a_branch_too(case: str):
     assert found.graph.node[0].attribute[0].g.node == model.graph.node[0].attribute[0].g.node
 
 
+def test_in_the_body_of_a_scan_too():
+    """The body sees the extents of what it goes over."""
+    body = oh.make_graph(
+        [oh.make_node("Slice", ["row", "start", "end", "axis"], ["cut"])],
+        "body",
+        [oh.make_tensor_value_info("row", FLOAT, None)],
+        [oh.make_tensor_value_info("cut", FLOAT, None)],
+        [oh.make_tensor(name, INT64, [1], [n]) for name, n in (("start", 0), ("end", 5), ("axis", 2))],
+    )
+    nodes = [
+        oh.make_node("Conv", ["x", "w"], ["c"]),
+        oh.make_node("Scan", ["c"], ["s"], body=body, num_scan_inputs=1),
+        oh.make_node("Relu", ["s"], ["e"]),
+    ]
+    model = _model(nodes, [1, 1, 2, 2], {}, _WIDE)
+    assert infer_shapes(model).graph.node[1].attribute == model.graph.node[1].attribute
+
+
 def test_negative_windows_that_fit_are_inferred_however_many_slices_are_behind_them():
     windows: list[onnx.NodeProto] = []
     for k in range(3):
