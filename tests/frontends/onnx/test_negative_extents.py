@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+from layout_ir.frontends.onnx.negative_extents import slices_by_look
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, would_abort
 from layout_ir.tools.layout_ir import main
 
@@ -134,6 +136,35 @@ def test_negative_windows_that_fit_are_inferred_however_many_slices_are_behind_t
     model = _model(windows, [1, 1, 9, 9], {"end": [-1], "axis": [3]}, opset=18)
     (result,) = infer_shapes(model).graph.output
     assert [dim.dim_value for dim in result.type.tensor_type.shape.dim] == [1, 1, 6, 0]
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "MaxPool", "LpPool"])
+def test_windows_have_a_look_of_their_own_where_inference_computes_an_extent_below_0(operator: str):
+    """And not everywhere: most that networks have fit into any extent."""
+    looks: list[bool] = []
+    for size, stride, dilation, begin, end in product((1, 2, 3, 5), (1, 2, 3), (1, 2), (0, 1, 2), (0, 2)):
+        attributes: dict[str, Any] = {"kernel_shape": [size], "strides": [stride], "pads": [begin, end]}
+        if operator != "LpPool":
+            attributes["dilations"] = [dilation]
+        node = oh.make_node(operator, ["x", "w"] if "Conv" in operator else ["x"], ["e"], **attributes)
+        weights = oh.make_tensor("w", FLOAT, [1, 1, size], [1.0] * size)
+        (_, *later) = slices_by_look(_model([node], [1, 1, 1], {"axis": [2]}, weights).graph)
+        looks.append(bool(later))
+        for extent in range(5):
+            model = _model([node], [1, 1, extent], {}, weights)
+            model.graph.ClearField("output")
+            del model.graph.node[1:]
+            for value in onnx.shape_inference.infer_shapes(model).graph.value_info:
+                assert looks[-1] or value.type.tensor_type.shape.dim[2].dim_value >= 0, (node, extent)
+    assert 0.25 < looks.count(False) / len(looks) < 1
+
+
+@pytest.mark.parametrize("scales", [[1.0, 1.0, 2.0, 0.5], [1.0, 1.0, 2.0, -0.5], None])
+def test_scales_have_a_look_of_their_own_where_they_may_be_below_0(scales: list[float] | None):
+    given = [oh.make_tensor("scales", FLOAT, [4], scales)] if scales else []
+    node = oh.make_node("Resize", ["x", "", "scales"], ["e"])
+    (_, *later) = slices_by_look(_model([node], [1, 1, 4, 4], {}, *given).graph)
+    assert bool(later) == (scales is None or min(scales) < 0)
 
 
 @pytest.mark.parametrize("case", CASES)
