@@ -249,9 +249,10 @@ def _check_writable(path: str) -> None:
         if os.path.exists(path):
             if os.path.isdir(path):
                 raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            # To replace a file its folder would do; who took the permission to write it away meant it to stay.
+            if not os.access(path, os.W_OK):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
             if not os.path.isfile(path):
-                if not os.access(path, os.W_OK):
-                    raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
                 return
         elif not path or not os.path.exists(folder):
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), path)

@@ -35,7 +35,7 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
 }
 
 _INCOMPLETE = (
-    *("affine", "arith", "bufferization", "cf", "func", "gpu", "linalg", "math", "memref"),
+    *("affine", "arith", "bufferization", "cf", "complex", "func", "gpu", "linalg", "math", "memref"),
     *("ml_program", "scf", "tensor", "tosa", "vector"),
 )
 """Dialects of xDSL that lack ops or attributes of MLIR; `layout_ir.dialects.upstream` has these."""

@@ -69,6 +69,23 @@ def test_the_mode_of_a_replaced_file_stays(tmp_path: Path):
     assert path.stat().st_mode & 0o777 == 0o640
 
 
+def test_negative_a_file_that_is_protected_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "out"
+    path.write_text("before")
+    allowed = os.access
+
+    def access(name: str, mode: int) -> bool:
+        """As the system answers who is not root where the file has mode 0444."""
+        return name != str(path) and allowed(name, mode)
+
+    monkeypatch.setattr(os, "access", access)
+    with pytest.raises(PermissionError) as caught:
+        write_result("after", str(path))
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_link_stays_a_link(tmp_path: Path):
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_text("before")

@@ -54,9 +54,9 @@ def read_tag(tag: str) -> tuple[tuple[str, ...], tuple[Factor, ...], bool]:
             "goidhw" if tag.startswith("gI") and "d" in tag else "goihw" if tag.startswith("g") else "oihw"
         )
         return (tuple(letters), *read_tag(_MISNAMED[tag])[1:])
-    match = re.fullmatch(r"([A-Za-z]+)((?:\d+[a-z])*)", tag)
+    match = re.fullmatch(r"([A-Za-z]+)((?:[0-9]+[a-z])*)", tag)
     if match is None:
-        bad = re.match(r"[A-Za-z]*(?:\d+[a-z])*", tag)
+        bad = re.match(r"[A-Za-z]*(?:[0-9]+[a-z])*", tag)
         at = bad.end() if bad else 0
         found = f"'{tag[at]}'" if at < len(tag) else "the end"
         raise LayoutError(
@@ -80,7 +80,7 @@ def read_tag(tag: str) -> tuple[tuple[str, ...], tuple[Factor, ...], bool]:
         names = known
     factors = [Factor(names.index(letter)) for letter in letters]
     blocked: set[str] = set()
-    for block in re.finditer(r"(\d+)([a-z])", inner):
+    for block in re.finditer(r"([0-9]+)([a-z])", inner):
         size, letter = block.group(1), block.group(2)
         span = (len(outer) + block.start(), len(outer) + block.end())
         if letter not in letters:

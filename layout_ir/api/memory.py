@@ -33,7 +33,7 @@ from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.interop import ArrayInterop
 from layout_ir.arrays.protocols import element_type_of, layout_and_row, storage_of, strides_of
 from layout_ir.arrays.storage import Storage, allocate, gather, row_of, scatter
-from layout_ir.elements.element_types import bits_of, element_type
+from layout_ir.elements.element_types import ELEMENT_TYPES, bits_of, element_type
 from layout_ir.elements.narrow_floats import decoded, encoded
 from layout_ir.elements.numpy_types import narrow, widen
 from layout_ir.elements.quantization import to_real, to_stored
@@ -59,6 +59,20 @@ def _array_of(values: Any) -> Array:
         return np.asarray(values)
     except (RuntimeError, TypeError, ValueError) as error:
         raise LayoutError(f"{type(values).__name__} is no array to NumPy: {error}") from error
+
+
+_ADDED_TYPES = {known.array_name: known for known in ELEMENT_TYPES if known.array_name != known.storage}
+"""The element types that ml_dtypes adds to NumPy's, by their names there."""
+
+
+def _as_numbers(array: Array, dtype: str) -> Array:
+    """`array` for a tensor of `dtype`: of a type that ml_dtypes adds to NumPy its bits, where the tensor has that type,
+    else its numbers, which f32 holds exactly. Any other array as it is."""
+    added = _ADDED_TYPES.get(array.dtype.name)
+    if added is None:
+        return array
+    is_same = added.is_float and added.name == dtype
+    return array.view(storage_of(dtype)) if is_same else array.astype(np.float32)
 
 
 class _None:
@@ -215,19 +229,25 @@ class Memory(ArrayInterop):
     def set(self, values: Any) -> None:
         """Writes the tensor from an array of its logical shape (or one that broadcasts to it), and its pads.
 
-        Values are converted as NumPy's assignment does, floats to the nearest bf16, f8 or f4; see `set_real` for
-        quantization.
+        Values are converted as NumPy's assignment does, numbers to the nearest bf16, f8 or f4, but for arrays of
+        integers as wide as these are kept in (uint16, uint8), which hold their bits; see `set_real` for quantization.
         Raises LayoutError where the layout keeps several elements at one address, since all but one would be lost.
         """
         with self._storage.using(self._what):
             self._set(values)
 
     def _set(self, values: Any) -> None:
-        array = _array_of(values)
+        array = _as_numbers(_array_of(values), self.desc.dtype)
         if array.dtype.kind == "c":
             raise LayoutError(f"numbers of {array.dtype} do not fit {self.desc}: say which part of them")
         element = element_type(self.desc.dtype)
-        if array.dtype.kind == "f" and element.is_float and element.storage != element.array_name:
+        is_bits = array.dtype.kind in "iu" and array.itemsize == storage_of(self.desc.dtype).itemsize
+        if (
+            array.dtype.kind in "fiub"
+            and not is_bits
+            and element.is_float
+            and element.storage != element.array_name
+        ):
             array = _encoded(array, self.desc.dtype)
         shape = self.desc.layout.shape
         try:
@@ -372,9 +392,12 @@ class Memory(ArrayInterop):
         False a layout the array does not have is a LayoutError; with True memory is always new.
         """
         array = _array_of(array)
+        if dtype is None:
+            dtype = (_ADDED_TYPES.get(array.dtype.name) or element_type_of(array.dtype)).name
+        array = _as_numbers(array, dtype)
         there = layout_and_row(array)
         wanted = TensorDesc(
-            array.shape, dtype or element_type_of(array.dtype).name, there[0] if layout is None and there else layout,
+            array.shape, dtype, there[0] if layout is None and there else layout,
             scale=scale, zero_point=zero_point,
         )  # fmt: skip
         whole = bits_of(wanted.dtype) % 8 == 0 and array.dtype == storage_of(wanted.dtype)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _NAMES = {
     known.array_name: known.name for known in ELEMENT_TYPES if not (known.is_packed or known.name == "ui16")
 }
-"""The element types of NumPy's types. Arrays of uint16 may hold ui16 or the bits of bf16: an argument says which."""
+"""The element types of NumPy's types. Arrays of uint16 may hold ui16 or the bits of bf16: an argument says which, and
+without one they hold ui16, which moves as bf16 does."""
 
 
 def physical_shape(layout: Layout) -> tuple[int, ...]:
@@ -224,13 +225,12 @@ def _known(
 
 
 def _source_dtype(x: NDArray[Any], given: str | None, wanted: str | None) -> str:
-    """The element type of `x`. Raises LayoutError where NumPy has no such type and none is given."""
-    if given is None and x.dtype.name in _NAMES:
-        return _NAMES[x.dtype.name]
-    name = given if given is not None else wanted
-    if name is None:
-        return _dtype(x)
-    name = canonical_name(name)
+    """The element type of `x`, whose reorder gives elements of `wanted`. Raises LayoutError for an array of a type
+    that no element type is stored in, where none is `given`."""
+    if given is None:
+        is_bf16 = x.dtype == np.uint16 and wanted is not None and canonical_name(wanted) == "bf16"
+        return "bf16" if is_bf16 else _dtype(x)
+    name = canonical_name(given)
     if storage_of(name).itemsize != x.itemsize:
         raise LayoutError(
             f"the array has elements of {8 * x.itemsize} bits, {name} is kept in {storage_of(name)}"
@@ -248,6 +248,8 @@ def _checked_source(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
 
 
 def _dtype(x: NDArray[Any]) -> str:
+    if x.dtype == np.uint16:
+        return "ui16"
     if x.dtype.name not in _NAMES:
         raise LayoutError(f"arrays of {x.dtype} cannot be reordered: known are {', '.join(_NAMES)}")
     return _NAMES[x.dtype.name]

@@ -30,7 +30,7 @@ _WEIGHTS = "goi" + _SPACE
 _NAMESPACE = r"(?:(?:cldnn|ov::intel_gpu)::)?format::"
 _LEAST_SPACE = 2
 """Tensors with fewer dims of space are stored as those with y and x, of extent 1."""
-_INNER = re.compile(r"([a-z])s([av])(\d+)")
+_INNER = re.compile(r"([a-z])s([av])([0-9]+)")
 _LARGEST_BLOCK = 1 << 20
 
 

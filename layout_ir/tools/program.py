@@ -34,7 +34,7 @@ def input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, equals, extents = text.rpartition("=")
-        if not equals or re.fullmatch(r"\d+(x\d+)*|\(\)", extents) is None:
+        if not equals or re.fullmatch(r"[0-9]+(x[0-9]+)*|\(\)", extents) is None:
             raise LayoutError(
                 f"--shape {text}: expected NAME=EXTENTS, such as x0=1x3x224x224, or x0=() for a scalar"
             )

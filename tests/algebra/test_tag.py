@@ -96,6 +96,7 @@ def test_negative_formats_without_a_tag(text: str):
         ("", "unexpected the end", (0, 1)),
         ("nchw8", "unexpected '8'", (4, 5)),
         ("nchw-", "unexpected '-'", (4, 5)),
+        ("nChw\N{FULLWIDTH DIGIT EIGHT}c", "unexpected '\N{FULLWIDTH DIGIT EIGHT}'", (4, 5)),
         ("nCHW8c", "writes 'H' but dim 'h' is not blocked", (2, 3)),
         ("nchw8c", "writes 'c' but dim 'c' is blocked", (1, 2)),
         ("ncch", "names dim 'c' twice", (2, 3)),

@@ -23,6 +23,7 @@ from layout_ir import NONE, Memory
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.descriptor import TensorDesc
+from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 from tests.layouts import random_format, random_shape, rngs
 
@@ -306,6 +307,34 @@ def test_bf16_takes_numbers_and_bits():
     assert (memory.real() == 1.0).all() and (_pads(memory) == 0x3FC0).all()
     memory.set(np.full((3, 3), 0x4000, np.uint16))
     assert (memory.real() == 2.0).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code"), [("bf16", 0x40A0), ("f8E4M3FN", 0x4A), ("f8E5M2", 0x45), ("f16", 0x4500)]
+)
+def test_whole_numbers_are_numbers_whatever_their_array(dtype: str, code: int):
+    for five in (5, [5], np.array([5], np.int64), np.array([5], np.uint32), np.array([5.0], np.float16)):
+        memory = Memory(TensorDesc((1,), dtype))
+        memory.set(five)
+        assert int(memory.data.view(f"u{memory.data.itemsize}")[0]) == code
+    memory.set(True)
+    assert memory.real().tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "added", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int4", "uint4"]
+)
+@pytest.mark.parametrize("dtype", ["bf16", "f8E4M3FN", "f8E5M2", "f16", "f32", "i8", "ui4"])
+def test_arrays_of_ml_dtypes_hold_numbers(added: str, dtype: str):
+    kind = getattr(pytest.importorskip("ml_dtypes"), added, None)
+    if kind is None:
+        pytest.skip("this ml_dtypes has no such type")
+    array = np.array([[1, 4, 6]]).astype(kind)
+    memory = Memory(TensorDesc((1, 3), dtype))
+    memory.set(array)
+    assert memory.real().tolist() == [[1, 4, 6]]
+    assert Memory.from_numpy(array, "ba", dtype).real().tolist() == [[1, 4, 6]]
+    assert element_type(Memory.from_numpy(array).desc.dtype).array_name == added
 
 
 def test_numbers_become_bf16_in_one_rounding():

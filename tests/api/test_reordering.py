@@ -57,6 +57,15 @@ def test_bfloat16_is_moved_as_bits():
     assert np.array_equal(li.reorder(x, "ab", "ba", dtype="bf16"), x.T)
 
 
+def test_uint16_is_a_type_of_its_own():
+    x = np.array([[0, 1000, 65535], [7, 32768, 2]], np.uint16)
+    moved = li.reorder(x, "ab", "ba")
+    assert moved.dtype == np.uint16 and np.array_equal(moved, x.T)
+    assert np.array_equal(li.reorder(x, "ab", "ba", dtype="f32"), x.T.astype(np.float32))
+    assert li.reorder(x, "ab", "ab", dtype="i16").tolist() == [[0, 1000, 32767], [7, 32767, 2]]
+    assert li.reorder(x, "ab", "ab", dtype="f16").tolist() == [[0, 1000, np.inf], [7, 32768, 2]]
+
+
 def test_an_array_is_quantized_and_back():
     x = _ramp(2, 3, 4, 5) / 8 - 4
     q = li.reorder(x, "nchw", "nhwc", dtype="i8", scale=0.25, zero_point=3)
@@ -151,8 +160,9 @@ def test_negative_what_does_not_fit_is_refused(formats: tuple[str, str], options
 
 
 def test_negative_element_types_without_a_name():
-    with pytest.raises(li.LayoutError, match="complex64 cannot be reordered"):
-        li.reorder(_ramp(3, 4).astype(np.complex64), "ab", "ba")
+    for dtype in (None, "f64", "i64"):  # as wide, and another type
+        with pytest.raises(li.LayoutError, match="complex64 cannot be reordered"):
+            li.reorder(_ramp(3, 4).astype(np.complex64), "ab", "ba", dtype=dtype)
 
 
 def test_again_for_arrays_of_the_same_shape():

@@ -79,6 +79,7 @@ def test_tags_have_names(tag: str, name: str):
         ("b_fs_yx_fsv99999999", "a block of 99999999"),
         ("gs_oi_yxs_gsv4_yxsv4", "'yxsv4' where a block"),
         ("os_is_yx_osv8_isv4_swizzled_by_4", "'swizzled' where a block"),
+        ("b_fs_yx_fsv\N{FULLWIDTH DIGIT FOUR}", "where a block"),
         ("bffx", "names dim 'f' twice"),
         ("bfzx", "has the dims b, f, z, x"),
         ("byx", "has the dims b, y, x"),

@@ -83,6 +83,7 @@ def test_a_block_outside_of_its_axis_needs_a_shape():
         ("NCHWN", "names axis 'N' twice"),
         ("NCHW0c", "sizes lie between 1"),
         ("nchw", "no list of capital letters"),
+        ("NCHW\N{FULLWIDTH DIGIT EIGHT}c", "no list of capital letters"),
         ("NCHW[4c]", "no list of capital letters"),
         ("NCHW[4c2n", "no list of capital letters"),
         ("N[CH]W", "no list of capital letters"),

@@ -90,6 +90,7 @@ def test_the_names_of_the_cases(capsys: pytest.CaptureFixture[str]):
         (["copy", "--dtype", "i8"], "--dtype and --dst-dtype are for a reorder of your own"),
         (["--threads", "0"], "--threads is '0': this process may use 1 to"),
         (["--threads", "many"], "--threads is 'many'"),
+        (["--threads", "\N{FULLWIDTH DIGIT ONE}"], "this process may use 1 to"),
         (["--seconds", "long"], "--seconds is 'long': a number from 0 to 3600 is needed"),
         (["--peers", "mkl"], "unknown library 'mkl': known are numpy, torch, onednn"),
     ],

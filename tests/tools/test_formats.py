@@ -39,7 +39,14 @@ def test_extents_are_read():
 
 @pytest.mark.parametrize(
     ("text", "wrong"),
-    [("2x-1", "-1"), ("2xax3", "a"), ("2.5x3", "2.5"), (f"1x{2**63}", f"{2**63}"), ("?x3xb", "b")],
+    [
+        ("2x-1", "-1"),
+        ("2xax3", "a"),
+        ("2.5x3", "2.5"),
+        (f"1x{2**63}", f"{2**63}"),
+        ("?x3xb", "b"),
+        ("2x\N{FULLWIDTH DIGIT THREE}", "\N{FULLWIDTH DIGIT THREE}"),
+    ],
 )
 def test_negative_what_is_no_extent_is_pointed_at(text: str, wrong: str):
     with pytest.raises(TextError) as caught:

@@ -144,6 +144,7 @@ def test_the_hint_about_dynamic_dims_is_what_the_command_line_takes(
             "--shape 1x3x8x8: expected NAME=EXTENTS, such as x0=1x3x224x224, or x0=() for a scalar",
         ),
         (["x=1x3x8x"], "--shape x=1x3x8x: expected NAME=EXTENTS"),
+        (["x=1x\N{FULLWIDTH DIGIT THREE}"], "expected NAME=EXTENTS"),
         (["x=1x3x8x8", "x=1x3x9x9"], "--shape x=1x3x9x9: input 'x' is given a shape twice"),
         (["z=1x3x8x8"], "shapes names 'z', which is no input of the model"),
         (["x=3"], "rank mismatch"),

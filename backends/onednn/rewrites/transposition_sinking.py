@@ -57,14 +57,14 @@ def _sink(op: nn.UnaryOp | nn.BinaryOp | ReorderOp) -> None:
     if len(orders) != 1:
         return
     (order,) = orders
+    if len(order) != len(shape_of(result)):
+        return
     inverse = tuple(order.index(d) for d in range(len(order)))
     build = Builder(InsertPoint.before(op))
     operands: list[SSAValue] = []
     for value in op.operands:
         owner = value.owner
         if isinstance(owner, PermuteOp):
-            if len(shape_of(value)) != len(shape_of(result)):
-                return
             operands.append(owner.input)
         elif isinstance(owner, nn.ConstantOp):
             operands.append(_turned(owner, inverse, build))

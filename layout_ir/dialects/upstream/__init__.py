@@ -12,7 +12,9 @@ tosa_ops.py             ops of tosa, as one table
 tensor_ops.py           ops of tensor that xDSL lacks
 loop_ops.py             scf.forall, and forms of the loops that xDSL has
 memref_ops.py           globals, views and atomic updates of memref
+dma_ops.py              its copies beside the program
 affine_ops.py           affine.if, affine.max, digits of indices
+affine_accesses.py      reads and writes of affine, whose subscripts may have symbols
 index_ops.py            the dialect index
 func_ops.py             func.call_indirect, weights of branches
 vector_ops.py           ops of vector that xDSL lacks: shapes and constants;
@@ -40,9 +42,10 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
     """The ops that are added to a dialect; they take the place of an op that has the name already."""
     match dialect:
         case "affine":
+            from layout_ir.dialects.upstream.affine_accesses import ACCESS_OPS
             from layout_ir.dialects.upstream.affine_ops import AFFINE_OPS
 
-            return AFFINE_OPS
+            return (*AFFINE_OPS, *ACCESS_OPS)
         case "arith":
             from layout_ir.dialects.upstream.arith_ops import ARITH_OPS
 
@@ -70,10 +73,11 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
 
             return (PackOp, UnPackOp, *FORM_OPS, *NAMED_OPS)
         case "memref":
+            from layout_ir.dialects.upstream.dma_ops import DMA_OPS
             from layout_ir.dialects.upstream.memref_ops import MEMREF_OPS
             from layout_ir.dialects.upstream.wider_ops import WIDER_OPS
 
-            return (*MEMREF_OPS, *WIDER_OPS["memref"])
+            return (*MEMREF_OPS, *DMA_OPS, *WIDER_OPS["memref"])
         case "scf":
             from layout_ir.dialects.upstream.loop_ops import SCF_OPS
 
@@ -95,7 +99,7 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
             from layout_ir.dialects.upstream.vector_products import VECTOR_PRODUCTS
 
             return (*VECTOR_OPS, *VECTOR_PRODUCTS, *VECTOR_MEMORY_OPS)
-        case "bufferization" | "ml_program" | "quant":
+        case "bufferization" | "complex" | "ml_program" | "quant":
             from layout_ir.dialects.upstream.single_ops import SINGLE_OPS
 
             return SINGLE_OPS[dialect]
@@ -121,8 +125,9 @@ def added_attributes(dialect: str) -> tuple[type[Attribute], ...]:
             return (ShapeType, BlockScaledIntegerType, *TOSA_ATTRIBUTES)
         case "vector":
             from layout_ir.dialects.upstream.vector_products import IteratorTypeAttr
+            from layout_ir.dialects.upstream.word_attributes import PunctuationAttr
 
-            return (IteratorTypeAttr,)
+            return (IteratorTypeAttr, PunctuationAttr)
         case "gpu" | "ml_program" | "quant" | "sparse_tensor":
             from layout_ir.dialects.upstream.verbatim_attributes import VERBATIM_ATTRIBUTES
 

@@ -272,11 +272,11 @@ class AllocaScopeReturnOp(memref.AllocaScopeReturnOp):
             printer.print_list(self.ops.types, printer.print_attribute)
 
 
-_ATOMIC_KINDS = (
-    *("addf", "addi", "assign", "maximumf", "maxs", "maxu", "minimumf", "mins", "minu", "mulf", "muli"),
-    *("ori", "andi", "maxnumf", "minnumf", "xori"),
+ATOMIC_KINDS = (
+    *("addf", "addi", "andi", "assign", "maximumf", "maxnumf", "maxs", "maxu", "minimumf", "minnumf"),
+    *("mins", "minu", "mulf", "muli", "ori", "xori"),
 )
-"""The functions of `memref.atomic_rmw`, each at its number."""
+"""The functions of `memref.atomic_rmw` and of reductions, each at the number that MLIR 22 has for it."""
 
 
 class AtomicRMWOp(memref.AtomicRMWOp):
@@ -286,8 +286,8 @@ class AtomicRMWOp(memref.AtomicRMWOp):
     def parse(cls, parser: Parser) -> Any:
         start = parser.pos
         word = parser.parse_identifier()
-        if word not in _ATOMIC_KINDS:
-            parser.raise_error(f"'{word}' is none of {', '.join(_ATOMIC_KINDS)}", start, parser.pos)
+        if word not in ATOMIC_KINDS:
+            parser.raise_error(f"'{word}' is none of {', '.join(ATOMIC_KINDS)}", start, parser.pos)
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         buffer = parser.parse_unresolved_operand()
@@ -298,13 +298,13 @@ class AtomicRMWOp(memref.AtomicRMWOp):
         first, second = parser.resolve_operands([value, buffer], type.inputs.data, start)
         return cls.create(
             operands=[first, second, *indices],
-            properties={"kind": IntegerAttr(_ATOMIC_KINDS.index(word), i64)},
+            properties={"kind": IntegerAttr(ATOMIC_KINDS.index(word), i64)},
             result_types=type.outputs.data,
             attributes=attributes,
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {_ATOMIC_KINDS[self.kind.value.data]} ")
+        printer.print_string(f" {ATOMIC_KINDS[self.kind.value.data]} ")
         printer.print_ssa_value(self.value)
         printer.print_string(", ")
         _print_element(printer, self.memref, self.indices)
@@ -317,8 +317,8 @@ class AtomicRMWOp(memref.AtomicRMWOp):
     def verify_(self) -> None:
         super().verify_()
         kind = self.kind.value.data
-        if not 0 <= kind < len(_ATOMIC_KINDS):
-            raise VerifyException(f"{kind} is no kind of update, 0 to {len(_ATOMIC_KINDS) - 1} are")
+        if not 0 <= kind < len(ATOMIC_KINDS):
+            raise VerifyException(f"{kind} is no kind of update, 0 to {len(ATOMIC_KINDS) - 1} are")
 
 
 @irdl_op_definition

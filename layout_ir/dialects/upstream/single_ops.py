@@ -1,4 +1,4 @@
-"""Ops that are missing here and there: of bufferization, quant, ml_program and tosa.
+"""Ops that are missing here and there: of bufferization, complex, quant, ml_program and tosa.
 
 %m = bufferization.to_buffer %t read_only : tensor<4xf32> to memref<4xf32>
 %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5:3>>
@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import bufferization
+from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     I1,
+    ComplexType,
     DenseIntElementsAttr,
     IndexType,
+    IntegerType,
     MemRefType,
     SymbolNameConstraint,
     SymbolRefAttr,
@@ -25,6 +28,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    VarConstraint,
     base,
     irdl_op_definition,
     operand_def,
@@ -311,10 +315,32 @@ class VariableWriteOp(IRDLOperation):
     assembly_format = "$name attr-dict `,` $input1 `:` type($input1)"
 
 
+# complex --------------------------------------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class PowiOp(IRDLOperation):
+    """A complex number to the power of an integer."""
+
+    name = "complex.powi"
+
+    T: ClassVar = VarConstraint("T", base(ComplexType))
+
+    lhs = operand_def(T)
+    rhs = operand_def(IntegerType)
+    fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
+    result = result_def(T)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$lhs `,` $rhs (`fastmath` `` $fastmath^)? attr-dict `:` type($result) `,` type($rhs)"
+
+
 SINGLE_OPS: dict[str, tuple[type[Operation], ...]] = {
     "bufferization": (DeallocTensorOp, ToBufferOp, DeallocOp),
     "quant": (QuantizeCastOp, DequantizeCastOp, StorageCastOp),
     "ml_program": (GlobalLoadOp, GlobalLoadConstantOp, GlobalStoreOp, TokenOp),
+    "complex": (PowiOp,),
     "tosa": (VariableOp, VariableReadOp, VariableWriteOp),
 }
 """The classes by dialect."""

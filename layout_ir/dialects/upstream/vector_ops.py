@@ -16,10 +16,11 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
+    StringAttr,
     VectorType,
     i64,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -27,6 +28,8 @@ from xdsl.irdl import (
     base,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -39,6 +42,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.upstream.operand_syntax import parse_vector_type, print_values
+from layout_ir.dialects.upstream.word_attributes import PunctuationAttr
 
 
 def _vector(type: Attribute) -> VectorType[Attribute]:
@@ -324,7 +328,60 @@ class VScaleOp(IRDLOperation):
     assembly_format = "attr-dict"
 
 
+@irdl_op_definition
+class PrintOp(IRDLOperation):
+    """Prints a value or a text, and something behind it."""
+
+    name = "vector.print"
+
+    source = opt_operand_def()
+    stringLiteral = opt_prop_def(StringAttr)
+    punctuation = prop_def(PunctuationAttr, default_value=PunctuationAttr("newline"))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        operands: list[SSAValue] = []
+        if (source := parser.parse_optional_unresolved_operand()) is not None:
+            parser.parse_punctuation(":")
+            operands = [parser.resolve_operand(source, parser.parse_type())]
+        properties: dict[str, Attribute] = {"punctuation": PunctuationAttr("newline")}
+        if parser.parse_optional_keyword("str") is not None:
+            properties["stringLiteral"] = StringAttr(parser.parse_str_literal())
+        if parser.parse_optional_keyword("punctuation") is not None:
+            properties["punctuation"] = PunctuationAttr(PunctuationAttr.parse_parameter(parser))
+        return cls.create(
+            operands=operands, properties=properties, attributes=parser.parse_optional_attr_dict()
+        )
+
+    def print(self, printer: Printer) -> None:
+        if self.source is not None:
+            printer.print_string(" ")
+            printer.print_ssa_value(self.source)
+            printer.print_string(" : ")
+            printer.print_attribute(self.source.type)
+        if self.stringLiteral is not None:
+            printer.print_string(" str ")
+            printer.print_string_literal(self.stringLiteral.data)
+        if self.punctuation.data != "newline":
+            printer.print_string(" punctuation ")
+            self.punctuation.print_parameter(printer)
+        printer.print_op_attributes(self.attributes)
+
+    def verify_(self) -> None:
+        if self.source is not None and self.stringLiteral is not None:
+            raise VerifyException("a value and a text are printed by two ops, not by one")
+
+
 VECTOR_OPS: tuple[type[Operation], ...] = (
     *(ShapeCastOp, TransposeOp, ExtractStridedSliceOp, InsertStridedSliceOp, InterleaveOp, DeinterleaveOp),
-    *(FromElementsOp, ToElementsOp, ScalableExtractOp, ScalableInsertOp, ConstantMaskOp, StepOp, VScaleOp),
+    *(
+        FromElementsOp,
+        ToElementsOp,
+        ScalableExtractOp,
+        ScalableInsertOp,
+        ConstantMaskOp,
+        StepOp,
+        VScaleOp,
+        PrintOp,
+    ),
 )

@@ -1,4 +1,5 @@
-"""Attributes that are one word: how linalg converts inputs, what `linalg.elementwise` applies, and modes of tosa."""
+"""Attributes that are one word: how linalg converts inputs, what `linalg.elementwise` applies, modes of tosa,
+what `vector.print` ends with."""
 
 from __future__ import annotations
 
@@ -65,6 +66,13 @@ class BlockSizeAttr(WordAttr):
     """How many elements of a block-scaled tensor share a scale, such as `BLOCK_SIZE_32`."""
 
     name = "tosa.block_size"
+
+
+@irdl_attr_definition
+class PunctuationAttr(WordAttr):
+    """What `vector.print` prints behind a value, such as `newline`."""
+
+    name = "vector.punctuation"
 
 
 LINALG_ATTRIBUTES: tuple[type[Attribute], ...] = (

@@ -1,25 +1,47 @@
 """Extents below 0, of which ONNX's inference of a Slice aborts the process (an assertion in C++; onnx 1.22 and 1.23).
 
-They come into a model in two ways. Converters write -1 for an extent that only the run time knows: inference does not
-see those. And an Expand, ConstantOfShape or Tile may be given a constant shape with one, which no runtime takes:
-inference does not see such a node. Extents below 0 that are computed from the shapes of other values are not met here.
+They come into a model in three ways. Converters write -1 for an extent that only the run time knows: inference does not
+see those. An Expand, ConstantOfShape or Tile may be given a constant shape with one, which no runtime takes: inference
+does not see such a node. And windows may be larger than what they move over, parts more than there is: inference
+computes what is below 0. So a Slice behind such an operator is seen once what it cuts is known to be none of those,
+unless the operator is one that makes no extent below 0 of any that is not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.subgraphs import is_graph
+from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within, is_graph
 
 if TYPE_CHECKING:
     import onnx
 
     from layout_ir.frontends.onnx.subgraphs import Body
 
-_SHAPE_INPUT = {"Expand": 1, "Tile": 1, "ConstantOfShape": 0}
+_SHAPE_INPUT = {
+    "AffineGrid": 1,
+    "CenterCropPad": 1,
+    "Col2Im": 1,
+    "ConstantOfShape": 0,
+    "DFT": 1,
+    "Expand": 1,
+    "Split": 1,
+    "Tile": 1,
+    "TopK": 1,
+}
 """Which input of an operator makes the extents of its result."""
+
+WITH_WINDOWS = frozenset((
+    "AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool", "Pad",
+    "QLinearConv", "Resize", "RoiAlign", "Split", "Upsample",
+))  # fmt: skip
+"""The operators of whose result inference may compute an extent below 0 from extents that are not: those of onnx 1.23
+that do so for windows, pads, scales or parts that do not fit."""
+
+_BY_INPUTS = frozenset(("Pad", "Resize", "Upsample"))
+"""Those among them that are told the extents of their result, or how they differ, by inputs."""
 
 
 _NEGATIVE_NUMBER = re.compile(rb"[\x80-\xff]{9}\x01")
@@ -51,28 +73,129 @@ def forget_negative_extents(value: onnx.ValueInfoProto) -> None:
 
 def nodes_with_negative_shapes(bodies: Sequence[Body]) -> list[onnx.NodeProto]:
     """The nodes whose result a constant gives an extent below 0."""
-    makers = [
-        node for body in bodies for node in body.node if node.op_type in _SHAPE_INPUT and not node.domain
+    asked = [
+        (node, node.input[place])
+        for body in bodies
+        for node in body.node
+        if not node.domain and len(node.input) > (place := _SHAPE_INPUT.get(node.op_type, len(node.input)))
     ]
-    if not makers:
-        return []
-    used = {node.input[place] for node in makers if len(node.input) > (place := _SHAPE_INPUT[node.op_type])}
-    negative: set[str] = set()
+    negative = _constants(bodies, {name for _, name in asked}) if asked else {}
+    return [node for node, name in asked if negative.get(name)]
+
+
+def _constants(bodies: Sequence[Body], used: Set[str]) -> dict[str, bool]:
+    """The constants among the values `used`, and whether each has a number below 0; none of another file."""
+    found: dict[str, bool] = {}
     for body in bodies:
         tensors = [(tensor.name, tensor) for tensor in body.initializer] if is_graph(body) else []
         for node in body.node:
-            if node.op_type == "Constant" and node.output and node.output[0] in used:
-                tensors += [(node.output[0], each.t) for each in node.attribute if each.name == "value"]
-                lists = [each.ints for each in node.attribute if each.name == "value_ints"]
-                negative.update(node.output[0] for ints in lists if min(ints, default=0) < 0)
-        negative |= {name for name, tensor in tensors if name in used and _is_negative(tensor)}
-    return [node for node in makers if not negative.isdisjoint(node.input)]
+            if node.op_type == "Constant" and node.output and (name := node.output[0]) in used:
+                tensors += [(name, each.t) for each in node.attribute if each.name == "value"]
+                for each in node.attribute:
+                    if each.name in ("value_ints", "value_floats"):
+                        found[name] = found.get(name, False) or min((*each.ints, *each.floats), default=0) < 0
+        for name, tensor in tensors:
+            if name in used and (is_negative := _is_negative(tensor)) is not None:
+                found[name] = found.get(name, False) or is_negative
+    return found
 
 
-def _is_negative(tensor: onnx.TensorProto) -> bool:
+def slices_by_look(graph: onnx.GraphProto) -> list[list[onnx.NodeProto]]:
+    """The Slices of a graph and its subgraphs, by how often inference has to look at the others before.
+
+    The first may be seen at once: nothing before them computes extents. Each of the next is behind an operator of
+    `WITH_WINDOWS`, the one behind those with another such operator between the two, and so on.
+    """
+    bodies = list(graphs_within(graph))
+    used = {
+        name for body in bodies for node in body.node if node.op_type in _BY_INPUTS for name in node.input
+    }
+    constants = _constants(bodies, used)
+    found: list[list[onnx.NodeProto]] = [[]]
+
+    def visit(graph: onnx.GraphProto, known: dict[str, tuple[int, bool]]) -> tuple[int, bool]:
+        """The look in which what the nodes of a graph give is inferred, and whether its extents are computed."""
+        all_of_it = 0, False
+        for node in graph.node:
+            of_all = max((known[name] for name in node.input if name in known), default=(0, False))
+            for inner in graphs_of(node) if node.attribute else ():
+                inputs = dict.fromkeys((value.name for value in inner.input), of_all)
+                of_all = max(of_all, visit(inner, known | inputs))
+            look, is_computed = of_all
+            if node.op_type == "Slice":
+                look += is_computed
+                is_computed = False
+                found.extend([] for _ in range(look + 1 - len(found)))
+                found[look].append(node)
+            elif _may_compute(node, constants):
+                is_computed = True
+            known.update(dict.fromkeys(node.output, (look, is_computed)))
+            all_of_it = max(all_of_it, (look, is_computed))
+        return all_of_it
+
+    visit(graph, {})
+    return found
+
+
+def _may_compute(node: onnx.NodeProto, constants: Mapping[str, bool]) -> bool:
+    """Whether inference may compute an extent below 0 for the result of a node from extents that are not; `constants`
+    are those of `_constants`."""
+    match node.op_type:
+        case "Split":  # in two parts, one is as long as the other or one less
+            return len(node.output) > 2 and len(node.input) < 2
+        case "Pad" | "Resize" | "Upsample":
+            given = node.input[1:2] if node.op_type == "Pad" else list(filter(None, node.input[1:]))
+            return not given or any(constants.get(name, True) for name in given)
+        case operator:
+            return operator in WITH_WINDOWS and not _fits_all(node)
+
+
+def _fits_all(node: onnx.NodeProto) -> bool:
+    """Whether windows fit into any extent: whether ONNX's formula for their number is 0 or more of an extent of 0.
+
+    That is (extent + pads - window) / stride + 1 for those that are moved over what is read, and
+    (extent - 1) * stride + window - pads for those over what is written.
+    """
+    import onnx.helper
+
+    given = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    kernel = given.get("kernel_shape", ())
+    rank = len(kernel)
+    strides, dilations, more = (
+        given.get(name, (default,) * rank)
+        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    )
+    automatic = given.get("auto_pad", b"NOTSET")
+    pads = given.get("pads", (0,) * 2 * rank) if automatic == b"NOTSET" else (0,) * 2 * rank
+    if not rank or {len(strides), len(dilations), len(more), len(pads) / 2} != {rank}:
+        return False  # what the weights say, or nothing that fits
+    if "output_shape" in given or (node.op_type == "MaxUnpool" and len(node.input) > 2):
+        return False
+    if automatic.startswith(b"SAME"):
+        return True
+    windows = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+    around = [begin + end for begin, end in zip(pads[:rank], pads[rank:], strict=True)]
+    rows = zip(windows, around, strides, more, strict=True)
+    if node.op_type in ("ConvTranspose", "MaxUnpool"):
+        return all(window + extra >= pad + stride for window, pad, stride, extra in rows)
+    return all(window <= pad + stride for window, pad, stride, _ in rows)
+
+
+def makers_of_negative_extents(model: onnx.ModelProto, found: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The nodes of `model` for whose results inference, which made `found` of it, has computed an extent below 0."""
+    bodies = list(graphs_within(found.graph))
+    names = {value.name for value in values_with_negative_extents(bodies)}
+    if not names:
+        return []
+    nodes = (node for body in graphs_within(model.graph) for node in body.node)
+    return [node for node in nodes if not names.isdisjoint(node.output)]
+
+
+def _is_negative(tensor: onnx.TensorProto) -> bool | None:
+    """Whether a tensor has a number below 0; None where its numbers are in another file."""
     import onnx
     import onnx.numpy_helper
 
-    if tensor.data_type != onnx.TensorProto.INT64 or tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return False
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return None
     return bool((onnx.numpy_helper.to_array(tensor) < 0).any())

@@ -15,14 +15,19 @@ process dies of it. So inference sees such a node only once that type is known.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.negative_extents import (
+    WITH_WINDOWS,
     forget_negative_extents,
     has_negative_extent,
+    makers_of_negative_extents,
     nodes_with_negative_shapes,
+    slices_by_look,
     values_with_negative_extents,
 )
 from layout_ir.frontends.onnx.subgraphs import (
@@ -86,7 +91,12 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         before = _distinguish(model.graph, own)
     try:
         is_plain = is_alone and _NEEDS_TYPE.isdisjoint(operators)
-        found = _infer(model, strict) if is_plain else _without_crash(model, strict)
+        look = partial(_infer if is_plain else _without_crash, strict=strict)
+        may_compute = may_slice and not (is_alone and WITH_WINDOWS.isdisjoint(operators))
+        if may_compute and len(slices_by_look(model.graph)) > 1:
+            found = _look_by_look(model, look)
+        else:
+            found = look(model)
         if hidden:
             _show_nodes(found)
         if before:
@@ -127,6 +137,27 @@ def _infer(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
     return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
 
 
+def _look_by_look(
+    model: onnx.ModelProto, look: Callable[[onnx.ModelProto], onnx.ModelProto]
+) -> onnx.ModelProto:
+    """What `look` finds where it sees a Slice only once it has found what the Slice cuts, and nodes for whose results
+    it has computed an extent below 0 no more."""
+    given, model = model, type(model)()
+    model.CopyFrom(given)
+    _, *later = slices_by_look(model.graph)
+    for node in chain.from_iterable(later):
+        node.op_type = _HIDDEN + node.op_type
+    found = look(model)
+    for slices in later:
+        for node in makers_of_negative_extents(model, found):
+            node.op_type = _HIDDEN + node.op_type
+        for node in slices:
+            node.op_type = node.op_type.removeprefix(_HIDDEN)
+        found = look(model)
+    _show_nodes(found)
+    return found
+
+
 def _without_crash(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
     """What ONNX's inference finds of all nodes but those that would crash it.
 
@@ -145,7 +176,7 @@ def _without_crash(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
     values = (*graph.input, *graph.value_info, *graph.output)
     typed = {value.name for value in values if value.type.WhichOneof("value")}
     typed.update(tensor.name for tensor in graph.initializer)
-    seen = [node for node in model.graph.node if node.op_type.startswith(_HIDDEN)]
+    seen = [node for node in model.graph.node if node.op_type.removeprefix(_HIDDEN) in _NEEDS_TYPE]
     for node in seen:
         node.op_type = node.op_type.removeprefix(_HIDDEN)
         if lacks_type(node, typed):

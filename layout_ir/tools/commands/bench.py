@@ -132,7 +132,7 @@ def _own_case(args: argparse.Namespace) -> tuple[Case, str]:
 def _threads(text: str) -> int:
     from layout_ir.backends.llvm.runtime.thread_pool import cpus
 
-    if not text.isdecimal() or not 1 <= int(text) <= cpus():
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= cpus():
         raise LayoutError(f"--threads is '{text}': this process may use 1 to {cpus()}")
     return int(text)
 

@@ -24,7 +24,7 @@ from layout_ir.notations import NOTATIONS, Subject, read
 from layout_ir.tools.commands import TextError
 
 _PREFIX = re.compile(r"\s*([A-Za-z]\w*):(?=[^:])", re.DOTALL)
-_NUMBER = re.compile(r"\s*(-?\d+)\s*")
+_NUMBER = re.compile(r"\s*(-?[0-9]+)\s*")
 _LIMIT = 1 << 63
 OURS = "format"
 """What --to and --from, and JSON, call our own text form."""

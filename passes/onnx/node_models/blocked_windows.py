@@ -51,6 +51,8 @@ class BlockedPool:
         if not _is_on_floats(node):
             return False
         if node.op_type == "AveragePool":
+            if node.int("ceil_mode", 0) and node.int("count_include_pad", 0):
+                return False  # the blocked kernel counts what lies behind the pads, too
             return set(node.ints("dilations") or (1,)) == {1}  # the blocked kernel has none
         if node.op_type == "ReduceMean":
             axes = known_axes(node, REDUCTIONS["ReduceMean"], 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from layout_ir.dialects.upstream.memref_ops import ATOMIC_KINDS
 from tests.dialects.upstream.round_trips import check_error, check_round_trip
 
 PROGRAM = """
@@ -117,6 +118,16 @@ func.func @distinct(%a: memref<10xf32>, %b: memref<10xf32>) {
 
 def test_what_mlir_prints_is_read_and_what_is_printed_mlir_reads():
     check_round_trip(PROGRAM)
+
+
+@pytest.mark.parametrize("kind", ATOMIC_KINDS)
+def test_updates_have_the_numbers_that_mlir_has_for_them(kind: str):
+    type = "f32" if kind.endswith("f") or kind == "assign" else "i32"
+    check_round_trip(f"""
+func.func @update(%m: memref<4x{type}>, %x: {type}, %i: index) {{
+  %a = memref.atomic_rmw {kind} %x, %m[%i] : ({type}, memref<4x{type}>) -> {type}
+  return
+}}""")
 
 
 ARGUMENTS = "%m: memref<2x3xf32>, %x: f32, %n: index, %s: memref<2xindex>, %q: memref<2x1xindex>"

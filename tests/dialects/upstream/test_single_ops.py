@@ -1,4 +1,4 @@
-"""Ops of func, cf, bufferization, quant, ml_program and tosa: round trips through mlir-opt, and what is
+"""Ops of func, cf, bufferization, complex, quant, ml_program and tosa: round trips through mlir-opt, and what is
 wrong."""
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ func.func @quantized(%t: tensor<4xf32>, %s: tensor<4xi8>) {
   %2 = quant.scast %s : tensor<4xi8> to tensor<4x!q>
   return
 }
+func.func @powers(%a: complex<f32>, %n: i32) {
+  %0 = complex.powi %a, %n : complex<f32>, i32
+  %1 = complex.powi %0, %n fastmath<contract> : complex<f32>, i32
+  return
+}
 tosa.variable @variable = dense<1.0> : tensor<4xf32>
 tosa.variable @declared : tensor<4xf32>
 func.func @vars(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -78,7 +83,7 @@ def test_globals_of_ml_program_are_read_and_printed_in_their_custom_form():
     assert mlir_opt(to_text(parse_program(written, "program.mlir"))) == written
 
 
-ARGUMENTS = "%c: i1, %m: memref<2xf32>, %t: tensor<2xf32>"
+ARGUMENTS = "%z: complex<f32>, %c: i1, %m: memref<2xf32>, %t: tensor<2xf32>"
 
 
 @pytest.mark.parametrize(
@@ -91,6 +96,10 @@ ARGUMENTS = "%c: i1, %m: memref<2xf32>, %t: tensor<2xf32>"
         (
             """bufferization.dealloc (%m : memref<2xf32>) if (%c, %c)""",
             r"2 conditions for 1 buffers",
+        ),
+        (
+            """%r = complex.powi %z, %z : complex<f32>, complex<f32>""",
+            r"complex<f32> should be of base attribute integer",
         ),
         (
             """%r = quant.qcast %t : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32, 0.5)""",

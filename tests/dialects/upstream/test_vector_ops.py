@@ -7,6 +7,14 @@ import pytest
 from tests.dialects.upstream.round_trips import check_error, check_round_trip
 
 PROGRAM = """
+func.func @print(%f: f32, %w: vector<4xf32>, %s: vector<[4]xi32>) {
+  vector.print %f : f32
+  vector.print %w : vector<4xf32> punctuation <comma>
+  vector.print punctuation <no_punctuation>
+  vector.print str "one\\0Atwo"
+  vector.print %s : vector<[4]xi32>
+  return
+}
 func.func @shape2(%v: vector<2x4xf32>, %f: f32, %i: index, %w: vector<4xf32>) {
   %0 = vector.broadcast %f : f32 to vector<4xf32>
   %2 = vector.shape_cast %v : vector<2x4xf32> to vector<8xf32>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+from layout_ir.frontends.onnx.negative_extents import slices_by_look
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, would_abort
 from layout_ir.tools.layout_ir import main
 
@@ -16,7 +18,11 @@ FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
 
 def _model(
-    nodes: list[onnx.NodeProto], extents: list[int], constants: dict[str, list[int]]
+    nodes: list[onnx.NodeProto],
+    extents: list[int],
+    constants: dict[str, list[int]],
+    *weights: onnx.TensorProto,
+    opset: int = 17,
 ) -> onnx.ModelProto:
     """`nodes` from x to e, of which rows 0 to 5 are cut."""
     graph = oh.make_graph(
@@ -25,11 +31,14 @@ def _model(
         [oh.make_tensor_value_info("x", FLOAT, extents)],
         [oh.make_tensor_value_info("y", FLOAT, None)],
         [
-            oh.make_tensor(name, INT64, [len(values)], values)
-            for name, values in {"start": [0], "end": [5], "axis": [0], **constants}.items()
+            *weights,
+            *(
+                oh.make_tensor(name, INT64, [len(values)], values)
+                for name, values in {"start": [0], "end": [5], "axis": [0], **constants}.items()
+            ),
         ],
     )
-    return oh.make_model(graph, opset_imports=[oh.make_opsetid("", 17)], ir_version=9)
+    return oh.make_model(graph, opset_imports=[oh.make_opsetid("", opset)], ir_version=9)
 
 
 CASES: dict[str, Any] = {
@@ -44,7 +53,118 @@ CASES: dict[str, Any] = {
         {},
     ),
     "Tile": _model([oh.make_node("Tile", ["x", "times"], ["e"])], [1, 4], {"times": [-2, 1]}),
+    "TopK": _model([oh.make_node("TopK", ["x", "k"], ["e", "i"], axis=0)], [4, 4], {"k": [-2]}),
+    "Split": _model([oh.make_node("Split", ["x", "parts"], ["u", "e"], axis=0)], [4, 4], {"parts": [6, -2]}),
 }
+_WIDE = oh.make_tensor("w", FLOAT, [1, 1, 5, 5], [1.0] * 25)
+_LAST = {"axis": [3]}
+"""Along which dim what comes out of windows is cut."""
+COMPUTED: dict[str, Any] = {
+    "Conv": _model([oh.make_node("Conv", ["x", "w"], ["e"])], [1, 1, 2, 2], _LAST, _WIDE),
+    "MaxPool": _model([oh.make_node("MaxPool", ["x"], ["e"], kernel_shape=[5, 5])], [1, 1, 2, 2], _LAST),
+    "Pad": _model([oh.make_node("Pad", ["x", "p"], ["e"])], [2, 2], {"p": [-3, 0, -3, 0]}),
+    "ConvTranspose": _model(
+        [oh.make_node("ConvTranspose", ["x", "w"], ["e"], pads=[9] * 4)], [1, 1, 2, 2], _LAST, _WIDE
+    ),
+    "Split": _model(
+        [oh.make_node("Split", ["x"], ["u", "v", "e"], axis=0, num_outputs=3)], [1, 4], {}, opset=18
+    ),
+    "behind others": _model(
+        [
+            oh.make_node("Conv", ["x", "w"], ["c"]),
+            oh.make_node("Slice", ["c", "start", "end", "axis"], ["s"]),
+            oh.make_node("Neg", ["s"], ["n"]),
+            oh.make_node("AveragePool", ["n"], ["p"], kernel_shape=[5, 5]),
+            oh.make_node("Transpose", ["p"], ["e"], perm=[0, 1, 3, 2]),
+        ],
+        [1, 1, 7, 7],
+        {"axis": [2]},
+        _WIDE,
+    ),
+}
+CASES.update({f"{name} computed": model for name, model in COMPUTED.items()})
+
+
+def _in_a_branch(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The nodes of a model as a branch, of a condition that nobody knows."""
+    inner = onnx.GraphProto()
+    inner.CopyFrom(model.graph)
+    inner.ClearField("input")
+    same = oh.make_graph(
+        [oh.make_node("Identity", ["x"], ["z"])], "same", [], [oh.make_tensor_value_info("z", FLOAT, None)]
+    )
+    graph = oh.make_graph(
+        [oh.make_node("If", ["c"], ["r"], then_branch=inner, else_branch=same)],
+        "g",
+        [oh.make_tensor_value_info("c", onnx.TensorProto.BOOL, []), *model.graph.input],
+        [oh.make_tensor_value_info("r", FLOAT, None)],
+    )
+    return oh.make_model(graph, opset_imports=model.opset_import, ir_version=9)
+
+
+@pytest.mark.parametrize("case", COMPUTED)
+def test_in_a_branch_too(case: str):
+    model = _in_a_branch(COMPUTED[case])
+    found = infer_shapes(model)
+    assert found.graph.node[0].attribute[0].g.node == model.graph.node[0].attribute[0].g.node
+
+
+def test_in_the_body_of_a_scan_too():
+    """The body sees the extents of what it goes over."""
+    body = oh.make_graph(
+        [oh.make_node("Slice", ["row", "start", "end", "axis"], ["cut"])],
+        "body",
+        [oh.make_tensor_value_info("row", FLOAT, None)],
+        [oh.make_tensor_value_info("cut", FLOAT, None)],
+        [oh.make_tensor(name, INT64, [1], [n]) for name, n in (("start", 0), ("end", 5), ("axis", 2))],
+    )
+    nodes = [
+        oh.make_node("Conv", ["x", "w"], ["c"]),
+        oh.make_node("Scan", ["c"], ["s"], body=body, num_scan_inputs=1),
+        oh.make_node("Relu", ["s"], ["e"]),
+    ]
+    model = _model(nodes, [1, 1, 2, 2], {}, _WIDE)
+    assert infer_shapes(model).graph.node[1].attribute == model.graph.node[1].attribute
+
+
+def test_negative_windows_that_fit_are_inferred_however_many_slices_are_behind_them():
+    windows: list[onnx.NodeProto] = []
+    for k in range(3):
+        windows.append(oh.make_node("MaxPool", [f"t{k}" if k else "x"], [f"m{k}"], kernel_shape=[2, 2]))
+        windows.append(oh.make_node("Slice", [f"m{k}", "start", "end", "axis"], [f"t{k + 1}"]))
+    windows.append(oh.make_node("Split", ["t3"], ["u", "v", "e"], axis=3, num_outputs=3))
+    model = _model(windows, [1, 1, 9, 9], {"end": [-1], "axis": [3]}, opset=18)
+    (result,) = infer_shapes(model).graph.output
+    assert [dim.dim_value for dim in result.type.tensor_type.shape.dim] == [1, 1, 6, 0]
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "MaxPool", "LpPool"])
+def test_windows_have_a_look_of_their_own_where_inference_computes_an_extent_below_0(operator: str):
+    """And not everywhere: most that networks have fit into any extent."""
+    looks: list[bool] = []
+    for size, stride, dilation, begin, end in product((1, 2, 3, 5), (1, 2, 3), (1, 2), (0, 1, 2), (0, 2)):
+        attributes: dict[str, Any] = {"kernel_shape": [size], "strides": [stride], "pads": [begin, end]}
+        if operator != "LpPool":
+            attributes["dilations"] = [dilation]
+        node = oh.make_node(operator, ["x", "w"] if "Conv" in operator else ["x"], ["e"], **attributes)
+        weights = oh.make_tensor("w", FLOAT, [1, 1, size], [1.0] * size)
+        (_, *later) = slices_by_look(_model([node], [1, 1, 1], {"axis": [2]}, weights).graph)
+        looks.append(bool(later))
+        for extent in range(5):
+            model = _model([node], [1, 1, extent], {}, weights)
+            model.graph.ClearField("output")
+            del model.graph.node[1:]
+            for value in onnx.shape_inference.infer_shapes(model).graph.value_info:
+                assert looks[-1] or value.type.tensor_type.shape.dim[2].dim_value >= 0, (node, extent)
+    assert 0.25 < looks.count(False) / len(looks) < 1
+
+
+@pytest.mark.parametrize("scales", [[1.0, 1.0, 2.0, 0.5], [1.0, 1.0, 2.0, -0.5], None])
+def test_scales_have_a_look_of_their_own_where_they_may_be_below_0(scales: list[float] | None):
+    given = [oh.make_tensor("scales", FLOAT, [4], scales)] if scales else []
+    node = oh.make_node("Resize", ["x", "", "scales"], ["e"])
+    (_, *later) = slices_by_look(_model([node], [1, 1, 4, 4], {}, *given).graph)
+    assert bool(later) == (scales is None or min(scales) < 0)
 
 
 @pytest.mark.parametrize("case", CASES)

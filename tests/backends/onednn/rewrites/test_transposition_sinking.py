@@ -78,6 +78,17 @@ def test_negative_an_operand_of_fewer_dims_stays():
     assert str(module) == before
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_negative_a_constant_of_more_dims_stays(is_first: bool):
+    program = Program((4, 5))
+    x = program.insert(PermuteOp(program.arguments[0], (1, 0)))
+    operands = [program.constant(numbers((3, 5, 1), 5)), x]
+    module = program.module(apply(program, nn.MulOp, *(operands if is_first else reversed(operands))))
+    before = str(module)
+    sink_transpositions(module)
+    assert str(module) == before
+
+
 @needs_library
 def test_two_transpositions_are_one_or_none():
     program = Program((2, 3, 4))

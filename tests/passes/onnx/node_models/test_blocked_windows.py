@@ -27,11 +27,21 @@ def _between(op: Op, channels: int, constants: dict[str, Any] | None = None, ops
     ("MaxPool", {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER"}),
     ("AveragePool", {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1]}),
     ("AveragePool", {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "count_include_pad": 1}),
+    ("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}),
     ("GlobalAveragePool", {}),
     ("GlobalMaxPool", {}),
 ])  # fmt: skip
 def test_a_pool_runs_on_blocked_channels(kind: str, attributes: dict[str, Any], channels: int) -> None:
     assert _between((kind, ["p"], "q", attributes), channels) == [f"{kind}*"]
+
+
+def test_negative_windows_that_count_pads_and_go_beyond_them_stay_plain() -> None:
+    window = {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
+    assert _between(("AveragePool", ["p"], "q", window), 2 * BLOCK) == [
+        "ReorderOutput*",
+        "AveragePool",
+        "ReorderInput*",
+    ]
 
 
 def test_onnx_runtime_leaves_a_global_pool_plain_behind_a_plain_node() -> None:
