@@ -21,7 +21,7 @@ from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.orders import Extent, Shape, is_static
-from layout_ir.passes.onnx.value_shapes import is_made_up
+from layout_ir.passes.onnx.value_shapes import is_made_up, type_with_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,8 +115,9 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
             read = evaluation.asked_shape(node)
             shape = None if read else evaluation.named_shape(node)
             if shape is not None:
-                graph.set_type(node.outputs[0], shape, graph.element_type(node.outputs[0]))
-                changed.add(node.outputs[0])
+                name = node.outputs[0]
+                graph.set_known_type(name, type_with_shape(graph.types[name], shape), shape)
+                changed.add(name)
         if not read.keys() <= known.keys() or not changed.isdisjoint(node.inputs):
             changed.update(infer_results(graph, node, read))
     return found
