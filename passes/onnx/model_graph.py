@@ -140,6 +140,13 @@ class Graph:
             found.__dict__.pop(name, None)
         return found
 
+    def with_types(self, types: Mapping[str, onnx.TypeProto]) -> Graph:
+        """The graph as the model has it, with other types of values; what is found out by them shows there alone."""
+        found = self.unfolded()
+        found.replace_types(dict(types))
+        found.nodes_of_model = [node.kept_as(node.proto, found) for node in self.nodes_of_model]
+        return found
+
     def release(self) -> None:
         """Lets go of the nodes, after which nobody may ask for them.
 
