@@ -58,8 +58,9 @@ def _add_sizes(graph: Graph, integers: Mapping[str, NDArray[Any]], counted: dict
             known[shape] = tuple([n if isinstance(n, int) else counted.get(n, n) for n in shape])
         return known[shape]
 
-    for value in graph.proto.input:
-        sized.set_type(value.name, in_numbers(value.name), graph.element_type(value.name))
+    made = {name for node in sized.nodes for name in node.outputs}
+    for name in graph.types.keys() - made:
+        sized.set_type(name, in_numbers(name), graph.element_type(name))
     before = 0
     for number, node in enumerate(sized.nodes):
         for name in filter(None, node.outputs):

@@ -322,8 +322,7 @@ def _made_standard(
     is_changed = False
     for node in graph.node:
         found = None
-        is_of_runtime = node.domain == "com.microsoft" or node.op_type in UNTYPED
-        if is_of_runtime and (node.domain, node.op_type) not in own:
+        if _is_of_runtime(node, own):
             found = standard_nodes(node, known_type)
         if not found or found == [node]:
             nodes.append(node)
@@ -336,17 +335,45 @@ def _made_standard(
     return is_changed
 
 
+def _is_of_runtime(node: onnx.NodeProto, own: Container[tuple[str, str]]) -> bool:
+    """Whether standard nodes may stand in for a node; `own` are the functions of the model."""
+    is_of_runtime = node.domain == "com.microsoft" or node.op_type in UNTYPED
+    return is_of_runtime and (node.domain, node.op_type) not in own
+
+
 def inferred_results(
     node: onnx.NodeProto,
     types: Mapping[str, onnx.TypeProto],
     read: Mapping[str, NDArray[Any]],
     opsets: Mapping[str, int],
+    own: Container[tuple[str, str]] = (),
 ) -> dict[str, onnx.TypeProto]:
     """The types of the results of one node by ONNX's shape inference; none where it says nothing, where the type of an
     input is not known, or where it is not one that the node takes.
 
-    `types` are those of its inputs, and `read` has the elements of some.
+    `types` are those of its inputs, and `read` has the elements of some; `own` are the functions of the model.
     """
+    if not _is_of_runtime(node, own):
+        return _results_of_one(node, types, read, opsets)
+    import onnx.numpy_helper
+
+    def known_type(name: str) -> TensorType:
+        return constant_type(onnx.numpy_helper.from_array(read[name])) if name in read else type_of(types[name])
+
+    known, found = dict(types), dict[str, onnx.TypeProto]()
+    for each in standard_nodes(node, known_type) or ():
+        found |= _results_of_one(each, known, read, opsets)
+        known |= found
+    return {name: found[name] for name in node.output if name in found}
+
+
+def _results_of_one(
+    node: onnx.NodeProto,
+    types: Mapping[str, onnx.TypeProto],
+    read: Mapping[str, NDArray[Any]],
+    opsets: Mapping[str, int],
+) -> dict[str, onnx.TypeProto]:
+    """The types of the results of a node that stands for itself."""
     if any(name and name not in types for name in node.input) or would_abort(node, types):
         return {}
     import onnx.checker

@@ -33,7 +33,7 @@ def infer_results(graph: Graph, node: Node, read: Mapping[str, NDArray[Any]]) ->
     results = graph.inferred.get(key)
     if results is None:
         types = {name: graph.types[name] for name in node.inputs if name in graph.types}
-        found = inferred_results(node.proto, types, elements, graph.opsets)
+        found = inferred_results(node.proto, types, elements, graph.opsets, graph.functions)
         by_place = [(found[name], shape_of(found[name])) if name in found else None for name in node.outputs]
         results = graph.inferred[key] = by_place
     known: list[str] = []
