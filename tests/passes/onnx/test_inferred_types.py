@@ -441,6 +441,15 @@ def test_negative_nothing_is_known_of_a_result_whose_operands_do_not_fit_or_are_
     assert inferred_results(oh.make_node("Add", ["a", "b"], ["y"]), known, {}, {"": 18}) == {}
 
 
+@pytest.mark.parametrize("is_own", [False, True])
+def test_of_one_node_of_onnx_runtime_types_are_those_of_what_stands_in_for_it(is_own: bool):
+    product = oh.make_node("FusedMatMul", ["a", "b"], ["y"], domain="com.microsoft", transB=1)
+    known = {name: oh.make_tensor_type_proto(FLOAT, ["N", 5, 6]) for name in "ab"}
+    own = {("com.microsoft", "FusedMatMul")} if is_own else ()  # a function of the model means what that says
+    found = inferred_results(product, known, {}, {"": 18, "com.microsoft": 1}, own)
+    assert {name: _shape(type) for name, type in found.items()} == ({} if is_own else {"y": ["N", 5, 5]})
+
+
 # Asked again ----------------------------------------------------------------------------------------------------------
 
 
