@@ -29,11 +29,10 @@ def counted_extents(graphs: Sequence[Graph], integers: Mapping[str, NDArray[Any]
 
     `integers` are what the types of the graphs were inferred with.
     """
-    inputs = {n: graphs[0].counted_extent(n) for n in graphs[0].input_extents}
+    counted: dict[Extent, int] = {n: graphs[0].counted_extent(n) for n in graphs[0].input_extents}
     # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
-    if not inputs or all(each.extents_of_its_own() <= {None} for each in graphs):
+    if not counted or all(each.extents_of_its_own() <= {None} for each in graphs):
         return with_quotients(graphs[0], {})
-    counted: dict[Extent, int] = dict(inputs)
     for each in graphs:
         _add_sizes(each, integers, counted)
     return with_quotients(graphs[0], counted)
@@ -45,7 +44,7 @@ def _add_sizes(graph: Graph, integers: Mapping[str, NDArray[Any]], counted: dict
     Only the nodes are inferred for these sizes whose results have extents that were not met before: what another node
     makes of such a result has its extents by name.
     """
-    sized = graph.with_types(graph.types)
+    sized = graph.with_own_types()
     evaluation = Evaluation(sized, {**sized.computed, **integers})
     known: dict[Shape, Shape] = {}
     """Shapes with the numbers that are counted so far, by what they were."""
@@ -75,8 +74,8 @@ def _add_sizes(graph: Graph, integers: Mapping[str, NDArray[Any]], counted: dict
                 sized.set_known_type(name, type_with_shape(type, shape), shape)
         infer_results(sized, node, evaluation.integers_of(node))
         found = named_sizes(graph, {name: sized.shape(name) for name in node.outputs if name})
-        if not found.keys() <= counted.keys():
-            counted.update({**found, **counted})
+        if new := {name: size for name, size in found.items() if name not in counted}:
+            counted.update(new)
             known.clear()
 
 

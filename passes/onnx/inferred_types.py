@@ -358,7 +358,9 @@ def inferred_results(
     import onnx.numpy_helper
 
     def known_type(name: str) -> TensorType:
-        return constant_type(onnx.numpy_helper.from_array(read[name])) if name in read else type_of(types[name])
+        return (
+            constant_type(onnx.numpy_helper.from_array(read[name])) if name in read else type_of(types[name])
+        )
 
     known, found = dict(types), dict[str, onnx.TypeProto]()
     for each in standard_nodes(node, known_type) or ():

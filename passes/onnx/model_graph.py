@@ -140,10 +140,10 @@ class Graph:
             found.__dict__.pop(name, None)
         return found
 
-    def with_types(self, types: Mapping[str, onnx.TypeProto]) -> Graph:
-        """The graph as the model has it, with other types of values; what is found out by them shows there alone."""
+    def with_own_types(self) -> Graph:
+        """The graph as the model has it, with types of its own: what is stated of them does not show here."""
         found = self.unfolded()
-        found.replace_types(dict(types))
+        found.replace_types(dict(self.types))
         found.nodes_of_model = [node.kept_as(node.proto, found) for node in self.nodes_of_model]
         return found
 

@@ -79,7 +79,9 @@ def test_what_operators_of_onnx_runtime_make_of_an_extent_counts():
         oh.make_node("FusedConv", ["x", "w"], ["c"], domain="com.microsoft", strides=[2], activation="Relu"),
         oh.make_node("Relu", ["c"], ["y"]),
     ]
-    model = model_of(nodes, [value("x", "N", 3, "L")], [value("y", *"abc")], [initializer("w", np.ones((8, 3, 1)))])
+    model = model_of(
+        nodes, [value("x", "N", 3, "L")], [value("y", *"abc")], [initializer("w", np.ones((8, 3, 1)))]
+    )
     model.opset_import.append(oh.make_opsetid("com.microsoft", 1))
     (graph,) = typed_graphs(model, None, {}, {}, {}, {})
     assert graph.nbytes("y") == 4 * 8 * 32
