@@ -21,7 +21,7 @@ from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.orders import Extent, Shape, is_static
-from layout_ir.passes.onnx.value_shapes import is_made_up
+from layout_ir.passes.onnx.value_shapes import is_made_up, type_with_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ def fold_constant_transposes(graph: Graph) -> None:
     """Makes constants of the Transposes of `graph` that constants decide, and drops what only led to them."""
     if not _may_fold(graph):
         return
-    evaluation = _Evaluation(graph, graph.computed)
+    evaluation = Evaluation(graph, graph.computed)
     evaluation.decide_all(graph.nodes)
     found: dict[str, NDArray[Any]] = {}
     for node in graph.nodes:
@@ -82,7 +82,7 @@ def _is_list(node: Node) -> bool:
 
 def constant_integers(graph: Graph) -> dict[str, NDArray[Any]]:
     """Those of `decided_integers` that nothing else has to be found out for; `graph` keeps what was computed."""
-    evaluation = _Evaluation(graph)
+    evaluation = Evaluation(graph)
     evaluation.decide_all(graph.nodes)
     found: dict[str, NDArray[Any]] = {}
     for node in graph.nodes:
@@ -99,7 +99,7 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
     Shapes of results that follow are found on the way, so that those which decide further integers are known as well.
     What is `known` was found before, and the types of the graph were inferred with it.
     """
-    evaluation = _Evaluation(graph, {**graph.computed, **known})
+    evaluation = Evaluation(graph, {**graph.computed, **known})
     found: dict[str, NDArray[Any]] = {}
     changed: set[str] = set()
     before = 0
@@ -115,8 +115,9 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
             read = evaluation.asked_shape(node)
             shape = None if read else evaluation.named_shape(node)
             if shape is not None:
-                graph.set_type(node.outputs[0], shape, graph.element_type(node.outputs[0]))
-                changed.add(node.outputs[0])
+                name = node.outputs[0]
+                graph.set_known_type(name, type_with_shape(graph.types[name], shape), shape)
+                changed.add(name)
         if not read.keys() <= known.keys() or not changed.isdisjoint(node.inputs):
             changed.update(infer_results(graph, node, read))
     return found
@@ -124,7 +125,7 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
 
 def decided_conditions(graph: Graph) -> dict[str, bool]:
     """By name, the conditions of the Ifs of a graph that constants and known shapes decide."""
-    evaluation = _Evaluation(graph)
+    evaluation = Evaluation(graph)
     found: dict[str, bool] = {}
     before = 0
     for number, node in enumerate(graph.nodes):
@@ -169,7 +170,7 @@ def _is_candidate(node: Node, graph: Graph) -> bool:
     )
 
 
-class _Evaluation:
+class Evaluation:
     """What constants and known shapes decide in a graph, computed for those that are asked for."""
 
     def __init__(self, graph: Graph, known: Mapping[str, NDArray[Any]] | None = None):

@@ -14,63 +14,69 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.passes.onnx.constant_folding import decided_integers
-from layout_ir.passes.onnx.inferred_types import inferred_types
+from layout_ir.passes.onnx.constant_folding import Evaluation, has_open_results
 from layout_ir.passes.onnx.model_graph import Graph
-from layout_ir.passes.onnx.names_in_use import overridable_names
+from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
-from layout_ir.passes.onnx.value_shapes import is_made_up
+from layout_ir.passes.onnx.value_shapes import is_made_up, type_with_shape
 
 if TYPE_CHECKING:
-    import onnx
     from numpy.typing import NDArray
 
 
-def counted_extents(
-    model: onnx.ModelProto,
-    graphs: Sequence[Graph],
-    integers: Mapping[str, NDArray[Any]],
-    stated: Mapping[str, onnx.TypeProto],
-) -> Mapping[Extent, int]:
+def counted_extents(graphs: Sequence[Graph], integers: Mapping[str, NDArray[Any]]) -> Mapping[Extent, int]:
     """What extents of the graphs of a model count as, by name, where those of its inputs are what they count as.
 
-    `integers` and `stated` are what the types of the graphs were inferred with.
+    `integers` are what the types of the graphs were inferred with.
     """
-    shapes = agreed_shapes(graphs[0])
+    counted: dict[Extent, int] = {n: graphs[0].counted_extent(n) for n in graphs[0].input_extents}
     # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
-    if not shapes or all(each.extents_of_its_own() <= {None} for each in graphs):
+    if not counted or all(each.extents_of_its_own() <= {None} for each in graphs):
         return with_quotients(graphs[0], {})
-    overridable = overridable_names(model)
-    tables = inferred_types(model, overridable, shapes, integers, stated)
-    sized: dict[Graph, Graph] = {}
-    counted: dict[Extent, int] = {}
-    for each, types in zip(graphs, tables, strict=True):
-        outer = sized[each.outer] if each.outer is not None else None
-        sized[each] = Graph(
-            each.proto,
-            each.opsets,
-            each.folder,
-            types if outer is None else {**outer.types, **types},
-            overridable=overridable if outer is None else frozenset(),
-            outer=outer,
-            taken=each.taken,
-            is_alone=each.is_alone,
-            functions=each.functions,
-        )
-        sized[each].pending = each.pending
-        decided_integers(sized[each], integers)
-        counted = {**named_sizes(each, {name: sized[each].shape(name) for name in types}), **counted}
+    for each in graphs:
+        _add_sizes(each, integers, counted)
     return with_quotients(graphs[0], counted)
 
 
-def agreed_shapes(graph: Graph) -> dict[str, list[int]]:
-    """The shapes of the inputs of which not all extents are known, each being what it counts as."""
-    inputs = {value.name: graph.shape(value.name) for value in graph.proto.input}
-    return {
-        name: [graph.counted_extent(n) for n in shape]
-        for name, shape in inputs.items()
-        if shape and not is_static(shape)
-    }
+def _add_sizes(graph: Graph, integers: Mapping[str, NDArray[Any]], counted: dict[Extent, int]) -> None:
+    """Adds what the extents of a graph count as that are computed from those which are `counted`.
+
+    Only the nodes are inferred for these sizes whose results have extents that were not met before: what another node
+    makes of such a result has its extents by name.
+    """
+    sized = graph.with_own_types()
+    evaluation = Evaluation(sized, {**sized.computed, **integers})
+    known: dict[Shape, Shape] = {}
+    """Shapes with the numbers that are counted so far, by what they were."""
+
+    def in_numbers(name: str) -> Shape | None:
+        shape = graph.shape(name)
+        if shape is None:
+            return None
+        if shape not in known:
+            known[shape] = tuple([n if isinstance(n, int) else counted.get(n, n) for n in shape])
+        return known[shape]
+
+    made = {name for node in sized.nodes for name in node.outputs}
+    for name in graph.types.keys() - made:
+        sized.set_type(name, in_numbers(name), graph.element_type(name))
+    before = 0
+    for number, node in enumerate(sized.nodes):
+        for name in filter(None, node.outputs):
+            sized.set_type(name, in_numbers(name), graph.element_type(name))
+        if not has_open_results(node):
+            continue
+        evaluation.decide_all(sized.nodes[before : number + 1])
+        before = number + 1
+        for name in node.inputs:
+            type, shape = graph.types.get(name), sized.shape(name)
+            if type is not None and shape is not None and shape != graph.shape(name):
+                sized.set_known_type(name, type_with_shape(type, shape), shape)
+        infer_results(sized, node, evaluation.integers_of(node))
+        found = named_sizes(graph, {name: sized.shape(name) for name in node.outputs if name})
+        if new := {name: size for name, size in found.items() if name not in counted}:
+            counted.update(new)
+            known.clear()
 
 
 def named_sizes(graph: Graph, shapes: Mapping[str, Shape | None]) -> dict[Extent, int]:

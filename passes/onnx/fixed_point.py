@@ -13,6 +13,8 @@ chosen. That cost least, so d is not negative: the graph as it is costs least to
 
 * Reorders of a value cost then what they cost now. A Reshape that moves dims of one element alone, which stands for
   such a reorder, may take and give what that may; so may a Squeeze with the Unsqueeze behind it.
+* An Unsqueeze may have been written for a node that broadcasts its operand. While the rank of the result is not known,
+  neither of the two has a choice: both stay as they were beside what was chosen.
 * A constant in n orders costs n - 1 small nodes, and one for a changed node where its own order is not among them. Let
   each order of a constant now stand for one of a constant then, and the orders in which they are written for different
   ones. More orders then are more orders now, and where one is changed then that was not, so it is now.
@@ -158,6 +160,9 @@ class Embedding:
         self.now = now
         self.exact = exact
         self.places = rewriter.places
+        shape_of, unsqueezed = now.values.graph.shape, rewriter.out.unsqueezed
+        self.unsqueezed = {name: source for name, source in unsqueezed.items() if shape_of(name) is None}
+        """Operands by name of what an Unsqueeze made of them, of unknown rank."""
         nodes = now.values.graph.nodes_of_model
         self.origins = {id(node): origin for node, origin in zip(nodes, rewriter.origins, strict=True)}
         """By identity of a node, the node that it was."""
@@ -232,7 +237,7 @@ class Embedding:
         """Which of the values `written` are those that a node had in these orders, of which there were several; None
         where it has others of which there are."""
         values, now = self.plan.values, self.now.values
-        places = list(map(self.places.get, written))
+        places = [self.places.get(self.unsqueezed.get(name, name)) for name in written]
         free = list(range(len(written)))
         pairs: list[tuple[int, int, Shape | None]] = []
         for k, (name, order) in enumerate(zip(had, orders, strict=True)):
@@ -254,6 +259,8 @@ class Embedding:
 
     def _is_reorder(self, node: Node, offered: OfferedOptions) -> bool:
         """Whether a node that was written besides stands, in all its options, for a reorder that moves nothing."""
+        if node.outputs[0] in self.unsqueezed:
+            return True  # it has no choice
         if node.domain or node.op_type not in ("Identity", "Reshape"):
             return not node.domain and self._is_half_of_reorder(node, offered)
         root, source = self.places.get(node.inputs[0], ("", ()))

@@ -19,6 +19,8 @@ class GraphOutput:
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self.fresh = fresh
+        self.unsqueezed: dict[str, str] = {}
+        """Operands by name of the tensors with more dims of one element that nodes take in their place."""
         self._lists: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
         self._packed: dict[tuple[object, ...], str] = {}
 
@@ -106,6 +108,7 @@ class NodeWriter:
         if known is not None:
             return known
         name = self.out.fresh(f"{self.inputs[number]}_unsqueezed")
+        self.out.unsqueezed[name] = self.inputs[number]
         return self.out.add_view(
             "Unsqueeze", self.inputs[number], name, axes, self.node.graph.opsets.get("", 1)
         )

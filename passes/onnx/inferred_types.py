@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.function_body import TensorType, constant_type, type_of
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.shape_inference import with_defaults, would_abort
 from layout_ir.frontends.onnx.stand_ins import UNTYPED, standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of, outer_names
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
@@ -322,8 +321,7 @@ def _made_standard(
     is_changed = False
     for node in graph.node:
         found = None
-        is_of_runtime = node.domain == "com.microsoft" or node.op_type in UNTYPED
-        if is_of_runtime and (node.domain, node.op_type) not in own:
+        if is_of_runtime(node, own):
             found = standard_nodes(node, known_type)
         if not found or found == [node]:
             nodes.append(node)
@@ -336,37 +334,10 @@ def _made_standard(
     return is_changed
 
 
-def inferred_results(
-    node: onnx.NodeProto,
-    types: Mapping[str, onnx.TypeProto],
-    read: Mapping[str, NDArray[Any]],
-    opsets: Mapping[str, int],
-) -> dict[str, onnx.TypeProto]:
-    """The types of the results of one node by ONNX's shape inference; none where it says nothing, where the type of an
-    input is not known, or where it is not one that the node takes.
-
-    `types` are those of its inputs, and `read` has the elements of some.
-    """
-    if any(name and name not in types for name in node.input) or would_abort(node, types):
-        return {}
-    import onnx.checker
-    import onnx.defs
-    import onnx.helper
-    import onnx.numpy_helper
-    import onnx.shape_inference
-
-    failures = (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
-    try:
-        schema = onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
-        return onnx.shape_inference.infer_node_outputs(
-            schema,
-            with_defaults(node),
-            dict(types),
-            {name: onnx.numpy_helper.from_array(array, name) for name, array in read.items()},
-            opset_imports=[onnx.helper.make_opsetid(*entry) for entry in opsets.items()],
-        )
-    except (*failures, ValueError, RuntimeError):
-        return {}
+def is_of_runtime(node: onnx.NodeProto, own: Container[tuple[str, str]]) -> bool:
+    """Whether standard nodes may stand in for a node; `own` are the functions of the model."""
+    is_named = node.domain == "com.microsoft" or node.op_type in UNTYPED
+    return is_named and (node.domain, node.op_type) not in own
 
 
 def _without_weights(

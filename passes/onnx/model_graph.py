@@ -140,6 +140,13 @@ class Graph:
             found.__dict__.pop(name, None)
         return found
 
+    def with_own_types(self) -> Graph:
+        """The graph as the model has it, with types of its own: what is stated of them does not show here."""
+        found = self.unfolded()
+        found.replace_types(dict(self.types))
+        found.nodes_of_model = [node.kept_as(node.proto, found) for node in self.nodes_of_model]
+        return found
+
     def release(self) -> None:
         """Lets go of the nodes, after which nobody may ask for them.
 

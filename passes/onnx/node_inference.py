@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.passes.onnx.inferred_types import BY_TYPES_ALONE, inferred_results
+from layout_ir.frontends.onnx.function_body import TensorType, constant_type, type_of
+from layout_ir.frontends.onnx.shape_inference import with_defaults, would_abort
+from layout_ir.frontends.onnx.stand_ins import standard_nodes
+from layout_ir.passes.onnx.inferred_types import BY_TYPES_ALONE, is_of_runtime
 from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.value_shapes import more_known, shape_of, type_with_shape
 
 if TYPE_CHECKING:
+    import onnx
     from numpy.typing import NDArray
 
 
@@ -33,7 +37,7 @@ def infer_results(graph: Graph, node: Node, read: Mapping[str, NDArray[Any]]) ->
     results = graph.inferred.get(key)
     if results is None:
         types = {name: graph.types[name] for name in node.inputs if name in graph.types}
-        found = inferred_results(node.proto, types, elements, graph.opsets)
+        found = inferred_results(node.proto, types, elements, graph.opsets, graph.functions)
         by_place = [(found[name], shape_of(found[name])) if name in found else None for name in node.outputs]
         results = graph.inferred[key] = by_place
     known: list[str] = []
@@ -58,3 +62,60 @@ def _type_key(graph: Graph, name: str) -> object:
         return None
     shape = graph.shape(name)
     return type.SerializeToString() if shape is None else (shape, type.tensor_type.elem_type)
+
+
+def inferred_results(
+    node: onnx.NodeProto,
+    types: Mapping[str, onnx.TypeProto],
+    read: Mapping[str, NDArray[Any]],
+    opsets: Mapping[str, int],
+    own: Container[tuple[str, str]] = (),
+) -> dict[str, onnx.TypeProto]:
+    """The types of the results of one node by ONNX's shape inference; none where it says nothing, where the type of an
+    input is not known, or where it is not one that the node takes.
+
+    `types` are those of its inputs, and `read` has the elements of some; `own` are the functions of the model.
+    """
+    if not is_of_runtime(node, own):
+        return _results_of_one(node, types, read, opsets)
+    import onnx.numpy_helper
+
+    def known_type(name: str) -> TensorType:
+        return (
+            constant_type(onnx.numpy_helper.from_array(read[name])) if name in read else type_of(types[name])
+        )
+
+    known, found = dict(types), dict[str, onnx.TypeProto]()
+    for each in standard_nodes(node, known_type) or ():
+        found |= _results_of_one(each, known, read, opsets)
+        known |= found
+    return {name: found[name] for name in node.output if name in found}
+
+
+def _results_of_one(
+    node: onnx.NodeProto,
+    types: Mapping[str, onnx.TypeProto],
+    read: Mapping[str, NDArray[Any]],
+    opsets: Mapping[str, int],
+) -> dict[str, onnx.TypeProto]:
+    """The types of the results of a node that stands for itself."""
+    if any(name and name not in types for name in node.input) or would_abort(node, types):
+        return {}
+    import onnx.checker
+    import onnx.defs
+    import onnx.helper
+    import onnx.numpy_helper
+    import onnx.shape_inference
+
+    failures = (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
+        return onnx.shape_inference.infer_node_outputs(
+            schema,
+            with_defaults(node),
+            dict(types),
+            {name: onnx.numpy_helper.from_array(array, name) for name, array in read.items()},
+            opset_imports=[onnx.helper.make_opsetid(*entry) for entry in opsets.items()],
+        )
+    except (*failures, ValueError, RuntimeError):
+        return {}

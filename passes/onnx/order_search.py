@@ -33,7 +33,6 @@ from layout_ir.passes.onnx.orders import Order, identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
 from layout_ir.passes.onnx.typed_graphs import reached_orders, simplify, typed_graphs
-from layout_ir.passes.onnx.value_shapes import is_made_up
 from layout_ir.selection.solver.selection_problem import Solution
 
 if TYPE_CHECKING:
@@ -195,12 +194,8 @@ class OrderSearch:
     def _is_carried(self, plan: Plan, solution: Solution) -> bool:
         """Whether what is known of a graph tells what can be known of the one that was written for it.
 
-        Not where there is to be a certificate: that is of the problem that the model has for whoever reads it. Nor
-        where extents without a name are left to be moved, which the Reshapes of the graph that was written may tell.
+        Not where there is to be a certificate: that is of the problem that the model has for whoever reads it.
         """
-        moved = [extent for move in plan.moves for extent in plan.graph.shape(move.root) or ()]
-        if any(not isinstance(extent, int) and (extent is None or is_made_up(extent)) for extent in moved):
-            return False
         known = all(plan.graph.shape(root) is not None for root in plan.values.orders)
         return known and solution.is_optimal and not self.certificate and not self.shapes
 

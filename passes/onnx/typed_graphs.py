@@ -41,7 +41,7 @@ def typed_graphs(
     """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
     graphs = _typed_graphs(model, folder, shapes, pending, stated, integers)
     if not shapes:
-        counted = counted_extents(model, graphs, integers, stated)
+        counted = counted_extents(graphs, integers)
         for graph in graphs:
             graph.counted = counted
     return graphs

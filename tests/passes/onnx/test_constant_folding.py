@@ -215,6 +215,29 @@ def test_a_reshape_has_the_extents_that_it_is_asked_for_by_name():
     assert shape is not None and (shape[0], shape[2]) == (1, "a")
 
 
+@pytest.mark.parametrize("divided", ["s", "given"])
+def test_what_follows_from_an_extent_that_a_reshape_is_asked_for_is_known(divided: str):
+    nodes = [
+        oh.make_node("Shape", ["x"], ["s"]),
+        oh.make_node("Gather", ["s", "first"], ["a"]),
+        oh.make_node("Mul", ["a", "two"], ["many"]),
+        oh.make_node("Gather", [divided, "second"], ["b"]),
+        oh.make_node("Div", ["b", "two"], ["half"]),
+        oh.make_node("Concat", ["many", "half", "six"], ["asked"], axis=0),
+        oh.make_node("Reshape", ["x", "asked"], ["r"]),
+        oh.make_node("Relu", ["r"], ["n"]),
+        oh.make_node("Relu", ["n"], ["y"]),
+    ]
+    given = value("given", 2, dtype=onnx.TensorProto.INT64)
+    numbers = {"first": [0], "second": [1], "two": [2], "six": [6]}
+    weights = [initializer(name, values) for name, values in numbers.items()]
+    model = model_of(nodes, [value("x", "a", 8, 6), given], [value("y", "p", "q", "r")], weights)
+    (graph,) = graphs_of_model(model, None, {}, {})
+    decided_integers(graph, {})
+    shape = graph.shape("n")
+    assert shape is not None and (shape[1] == 4) == (divided == "s") and shape[2] == 6
+
+
 def test_negative_a_number_that_nobody_knows_has_no_name_of_an_input():
     (graph,) = graphs_of_model(_cut_behind_a_transpose("unknown"), None, {}, {})
     decided_integers(graph, {})

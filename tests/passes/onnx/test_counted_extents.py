@@ -11,8 +11,8 @@ import pytest
 
 from layout_ir.passes.onnx import counted_extents as counted_extents_module
 from layout_ir.passes.onnx.counted_extents import keep_counts
-from layout_ir.passes.onnx.inferred_types import inferred_types
-from layout_ir.passes.onnx.model_graph import Graph
+from layout_ir.passes.onnx.model_graph import Graph, Node
+from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 from layout_ir.passes.onnx.value_shapes import UNKNOWN_EXTENT
 from tests.passes.onnx.optimized import initializer, model_of, transpose, value
@@ -51,24 +51,40 @@ def test_inner_extents_count_as_what_follows_from_those_of_the_inputs():
     assert graph.nbytes("z") == 4 * 5 * 32 * 16
 
 
-@pytest.mark.parametrize(("strides", "own"), [([1, 1], False), ([2, 1], True)])
-def test_types_are_inferred_for_a_size_only_where_values_have_extents_of_their_own(
-    strides: list[int], own: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("height", "own"), [(16, []), ("H", ["MaxPool"])])
+def test_only_nodes_that_make_up_extents_are_inferred_for_a_size(
+    height: int | str, own: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    nodes = [oh.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1], strides=strides)]
-    shape = ("N", 8, 16, 16) if not own else ("N", 8, "H", 16)
-    sizes: list[Any] = []
+    nodes = [
+        oh.make_node("MaxPool", ["x"], ["p"], kernel_shape=[1, 1], strides=[2, 1]),
+        oh.make_node("Relu", ["p"], ["r"]),
+        oh.make_node("Shape", ["r"], ["y"]),
+    ]
+    inferred: list[str] = []
 
-    def counted(model: Any, overridable: Any, shapes: Any, *others: Any) -> Any:
-        sizes.append(shapes)
-        return inferred_types(model, overridable, shapes, *others)
+    def infer(graph: Graph, node: Node, read: Any) -> list[str]:
+        inferred.append(node.op_type)
+        return infer_results(graph, node, read)
 
-    monkeypatch.setattr(counted_extents_module, "inferred_types", counted)
-    model = model_of(nodes, [value("x", *shape)], [value("y", *"abcd")])
+    monkeypatch.setattr(counted_extents_module, "infer_results", infer)
+    outputs = [value("y", 4, dtype=onnx.TensorProto.INT64)]
+    (graph,) = typed_graphs(model_of(nodes, [value("x", "N", 8, height, 16)], outputs), None, {}, {}, {}, {})
+    assert inferred == own
+    assert graph.nbytes("r") == 4 * 8 * (32 if own else 8) * 16
+    assert graph.shape("r") == ("N", 8, "unk__0" if own else 8, 16)  # what is counted decides nothing
+
+
+def test_what_operators_of_onnx_runtime_make_of_an_extent_counts():
+    nodes = [
+        oh.make_node("FusedConv", ["x", "w"], ["c"], domain="com.microsoft", strides=[2], activation="Relu"),
+        oh.make_node("Relu", ["c"], ["y"]),
+    ]
+    model = model_of(
+        nodes, [value("x", "N", 3, "L")], [value("y", *"abc")], [initializer("w", np.ones((8, 3, 1)))]
+    )
+    model.opset_import.append(oh.make_opsetid("com.microsoft", 1))
     (graph,) = typed_graphs(model, None, {}, {}, {}, {})
-    assert bool(graph.extents_of_its_own()) == own
-    assert sizes == ([{"x": [1, 8, 64, 16]}] if own else [])
-    assert graph.nbytes("y") == 4 * 8 * (32 if own else 16) * 16
+    assert graph.nbytes("y") == 4 * 8 * 32
 
 
 def test_negative_extents_of_a_size_that_does_not_fit_count_as_any_others():

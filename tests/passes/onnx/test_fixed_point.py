@@ -361,6 +361,38 @@ def test_a_small_node_that_is_no_reorder_is_settled(answers: list[bool], batch: 
     assert answers == [True]
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_operand_with_more_dims_stands_for_what_it_was(monkeypatch: pytest.MonkeyPatch, is_told: bool):
+    # As rotary positions are, which have several orders themselves.
+    model = _attention(3)
+    model.graph.input.extend([value("v", 6, 5, 7), value("table", 6, 7)])
+    model.graph.node.extend(
+        [
+            transpose("v", "a", 1, 0, 2),
+            oh.make_node("Add", ["a", "table"], ["b"]),
+            transpose("b", "c", 1, 0, 2),
+            transpose("v", "d", 2, 1, 0),
+            oh.make_node("Fixed", ["c", "d"], ["g"], domain="my"),
+        ]
+    )
+    model.graph.output.append(value("g", 6, 5, 7))
+    answers: list[bool] = []
+
+    def asked(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
+        assert "table" in plan.values.orders
+        if not is_told:
+            monkeypatch.setattr(rewriter.out, "unsqueezed", {})
+        answers.append(is_fixed_point(plan, rewriter, cost, now))
+        return answers[-1]
+
+    monkeypatch.setattr(order_search, "is_fixed_point", asked)
+    if is_told:
+        _same_with_all_rounds(model, "onnx")
+    else:
+        li.optimize_onnx(model, "onnx")
+    assert answers[0] == is_told
+
+
 def test_extents_of_the_run_time_are_settled_where_no_more_is_known_of_them(answers: list[bool]):
     result = _same_with_all_rounds(_attention(3, "batch"), "onnx")
     assert result.after.count > 2 and answers == [True] and "batch" in result.notes[0]

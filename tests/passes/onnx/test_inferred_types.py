@@ -15,7 +15,7 @@ import layout_ir as li
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.passes.onnx import inferred_types as inferred_types_module
 from layout_ir.passes.onnx import repeated_inference, whole_inference
-from layout_ir.passes.onnx.inferred_types import TypeInference, inferred_results, inferred_types
+from layout_ir.passes.onnx.inferred_types import TypeInference, inferred_types
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 from tests.frontends.onnx.onnxruntime_oracle import session_results
 from tests.passes.onnx.computed_extents import Draft, alike
@@ -430,15 +430,6 @@ def test_subgraphs_are_told_the_constants_around_them(kind: str):
     (types,) = [types for types in inner if "r" in types]
     assert kind == "input" or _shape(types["r"]) == [2, 2]
     assert kind != "input" or all(isinstance(n, str) for n in _shape(types["r"]))
-
-
-@pytest.mark.parametrize("types", [{"a": FLOAT, "b": onnx.TensorProto.FLOAT16}, {"a": FLOAT}], ids=str)
-def test_negative_nothing_is_known_of_a_result_whose_operands_do_not_fit_or_are_not_known(
-    types: dict[str, int],
-):
-    """As converters to 16-bit floats leave them that forget a Cast."""
-    known = {name: oh.make_tensor_type_proto(number, [2]) for name, number in types.items()}
-    assert inferred_results(oh.make_node("Add", ["a", "b"], ["y"]), known, {}, {"": 18}) == {}
 
 
 # Asked again ----------------------------------------------------------------------------------------------------------

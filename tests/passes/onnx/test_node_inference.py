@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx.helper as oh
+import pytest
 
 from layout_ir.passes.onnx.graph_construction import graphs_of_model
 from layout_ir.passes.onnx.model_graph import Graph
-from layout_ir.passes.onnx.node_inference import infer_results
+from layout_ir.passes.onnx.node_inference import infer_results, inferred_results
+from layout_ir.passes.onnx.value_shapes import shape_of
 from tests.passes.onnx.optimized import model_of, value
 
 
@@ -38,3 +40,25 @@ def test_negative_what_is_inferred_of_a_node_alone_takes_no_name_away():
     graph = _reshaped_to_a_list_of_the_run_time("batch", 4, 6)
     assert infer_results(graph, graph.nodes[0], {"s": np.array([-1, 4, 6])}) == []
     assert graph.shape("y") == ("batch", 4, 6)
+
+
+@pytest.mark.parametrize(
+    "types",
+    [{"a": onnx.TensorProto.FLOAT, "b": onnx.TensorProto.FLOAT16}, {"a": onnx.TensorProto.FLOAT}],
+    ids=str,
+)
+def test_negative_nothing_is_known_of_a_result_whose_operands_do_not_fit_or_are_not_known(
+    types: dict[str, int],
+):
+    """As converters to 16-bit floats leave them that forget a Cast."""
+    known = {name: oh.make_tensor_type_proto(number, [2]) for name, number in types.items()}
+    assert inferred_results(oh.make_node("Add", ["a", "b"], ["y"]), known, {}, {"": 18}) == {}
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_of_one_node_of_onnx_runtime_types_are_those_of_what_stands_in_for_it(is_own: bool):
+    product = oh.make_node("FusedMatMul", ["a", "b"], ["y"], domain="com.microsoft", transB=1)
+    known = {name: oh.make_tensor_type_proto(onnx.TensorProto.FLOAT, ["N", 5, 6]) for name in "ab"}
+    own = {("com.microsoft", "FusedMatMul")} if is_own else ()  # a function of the model means what that says
+    found = inferred_results(product, known, {}, {"": 18, "com.microsoft": 1}, own)
+    assert {name: shape_of(type) for name, type in found.items()} == ({} if is_own else {"y": ("N", 5, 5)})

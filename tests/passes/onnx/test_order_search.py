@@ -79,7 +79,7 @@ def _attention_in_patches() -> onnx.ModelProto:
     return model_of(draft.nodes, inputs, outputs, draft.constants)
 
 
-def test_extents_that_reshapes_tell_as_written_are_looked_at_again():
+def test_extents_that_a_reshape_is_asked_for_are_known_in_the_first_round():
     x = np.random.default_rng(4).standard_normal((2, _CHANNELS, 2, 2)).astype(np.float32)
     result = check_optimized(_attention_in_patches(), {"x": x}, target="ort-cpu")
     assert result.after.count == 1  # that of the patches
