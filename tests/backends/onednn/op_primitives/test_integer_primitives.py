@@ -150,6 +150,13 @@ def test_a_constant_matrix_on_the_left_lies_as_the_program_has_it():
     compare(model(nodes, {}, weights((9, 6), 1, largest=64) | {"x": x}, "y"), {})
 
 
+def test_negative_a_sum_of_floats_leaves_its_quantization_to_a_step_behind_it():
+    x, z = (np.random.default_rng(seed).standard_normal((1, 8, 6, 5)).astype(np.float32) for seed in (0, 1))
+    nodes = [node("Add", ("x", "z"), "c"), quantize("c", "s3", "z3", "y")]
+    executable = compare(model(nodes, {"x": x, "z": z}, weights((1, 1), 0), "y"), {"x": x, "z": z})
+    assert ("layout.reorder",) in [time.ops for time in executable.profile({"x": x, "z": z})]
+
+
 def test_negative_weights_that_are_no_integers_of_8_bits_without_zero_point_are_none_for_the_library():
     constants = weights((16, 8, 3, 3), 0)
     constants |= {"w": constants["w"].view(np.uint8), "wz": np.full(16, 3, np.uint8)}
