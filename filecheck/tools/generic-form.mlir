@@ -1,8 +1,8 @@
 // RUN: layout-opt %s --split-input-file --verify-diagnostics
 
 func.func @unknown_op() {
-  // expected-error@+1 {{unknown operation 'complex.powi': did you mean 'complex.pow' or 'complex.im' or 'complex.sin'?; if this is how MLIR writes 'complex.powi', its generic form can be read: mlir-opt --mlir-print-op-generic FILE | layout-opt --allow-unregistered-dialect}}
-  %0 = complex.powi
+  // expected-error@+1 {{unknown operation 'affine.prefetch': did you mean 'affine.store' or 'affine.parallel' or 'affine.if'?; if this is how MLIR writes 'affine.prefetch', its generic form can be read: mlir-opt --mlir-print-op-generic FILE | layout-opt --allow-unregistered-dialect}}
+  affine.prefetch
   func.return
 }
 
