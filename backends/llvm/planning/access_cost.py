@@ -142,10 +142,7 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     else:
         line = profile.memory_ns if in_memory else profile.cached_ns
     hidden = max(line - profile.streamed_ns, 0.0)
-    staging = 0.0
-    if work is not step:
-        staging = profile.staging_streamed_ns if streaming else profile.staging_ns
-        staging *= _BESIDE_MEMORY if streaming and in_memory else 1.0
+    staging = _staging_cost(step.kernel, machine, in_memory=in_memory)
     prefetched = _prefetches(step, work.kernel, read, machine)
     jumping_reads = read.jumps > profile.sequences and read.piece < PAGE
     jumping_writes = not streaming and _followed_side(writes, machine).piece < PAGE
@@ -176,6 +173,17 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         + _read_cost(read, machine, again, prefetched=prefetched) * lines_read
         + waiting
     )
+
+
+def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float:
+    """Nanoseconds per line that the way over a buffer adds, of a kernel that has one."""
+    if not isinstance(kernel, Staged):
+        return 0.0
+    profile, first = machine.profile, kernel.steps[0].kernel
+    if kernel.streaming:
+        return profile.staging_streamed_ns * (_BESIDE_MEMORY if in_memory else 1.0)
+    copied = kernel.then and isinstance(first, Copy) and index(first.run) > LINE
+    return profile.staging_copied_ns if copied else profile.staging_ns
 
 
 def _read_cost(side: Side, machine: Machine, again: float, *, prefetched: bool) -> float:

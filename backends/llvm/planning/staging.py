@@ -172,14 +172,17 @@ def copied_tiles(step: Step, machine: Machine) -> Iterator[list[Step]]:
     if not all(isinstance(loop, Loop) for loop in step.loops):
         return
     width, high = tile.width, index(tile.block("rows"))
-    wide = LINE // width
-    if tile.block("cols") >= wide or high * width < LINE:
+    if high * width < LINE:
         return
-    for number in (1, _COPIED_LINES):
+    wide, numbers, orders = LINE // width, (1, _COPIED_LINES), (True, False)
+    if tile.block("cols") >= wide:
+        # Each line is read once anyway: only the order in which they are written can gain.
+        wide, numbers, orders = _COPIED_LINES * wide, (_COPIED_LINES,), (True,)
+    for number in numbers:
         tall = number * high
         if tall > tile.rows.count or wide > tile.cols.count:
             return
-        for rows_first in (True, False):
+        for rows_first in orders:
             yield [
                 _copied(step, tile, rows, cols, machine, rows_first=rows_first)
                 for rows in _blocks(tile.rows.count, tall, high)
@@ -197,9 +200,9 @@ def _copied(
     part = move_tile(Loop(high, line, width), Axis(wide, tile.cols.stride), width, machine)
     # Some lines to each row of the destination before any to the next: such rows may share a set of L1. Measured on
     # Zen 3, blocks of four lines, GB/s by lines and so: 2048 x 2048 of bytes 12 and 16, 1024 x 1024 of bf16 23 and 26.
-    blocks = Blocking("cols", part.block("cols")), Blocking("rows", part.block("rows"))
+    blocks = Blocking("cols", LANE // width), Blocking("rows", part.block("rows"))
     if blocks[1].size < high:
-        part = replace(part, schedule=blocks)
+        part = replace(part, schedule=blocks, square=False)
     then = in_cache(Step((), 0, 0, part, -1), machine)
     kernel = Staged(high * line, (Step((), 0, 0, copy, -1),), then=(then,))
     down = Loop(rows.number, high * tile.rows.stride, high * width)
