@@ -132,8 +132,8 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     reads, writes = _walks(step, pair)
     read = _followed_side(reads, machine)
     written = _side(writes, min(profile.sequences, _WRITTEN_SEQUENCES), machine)
-    work = step.kernel.steps[0] if isinstance(step.kernel, Staged) else step
-    limit = index(streaming_limit([work], pair, machine, threads))
+    work, *then = (*step.kernel.steps[:1], *step.kernel.then) if isinstance(step.kernel, Staged) else (step,)
+    limit = index(streaming_limit([work, *then], pair, machine, threads))
     if all(_side(x, 1, machine).piece >= PAGE for x in (reads, writes)):
         limit = max(limit, streaming_volume(machine, threads, few_streams=True))
     streaming, in_memory = step.kernel.streaming, volume > limit
@@ -145,7 +145,7 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     staging = _staging_cost(step.kernel, machine, in_memory=in_memory)
     prefetched = _prefetches(step, work.kernel, read, machine)
     jumping_reads = read.jumps > profile.sequences and read.piece < PAGE
-    jumping_writes = not streaming and _followed_side(writes, machine).piece < PAGE
+    jumping_writes = not streaming and _followed_side(writes, machine, total=bool(then)).piece < PAGE
     if in_memory and (jumping_writes or (jumping_reads and not prefetched)):
         # Of what the last level does not quite hold a part is there. Measured on Zen 3, 16 MiB of f32 from rows of 8128
         # bytes to blocks of 8 channels, past the caches, ns per line read from 1024 rows by turns 2.7, of a copy 3.0.
@@ -154,7 +154,10 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     lines_written = _volume(writes) / LINE / _overlap(step.kernel)
     # Each line that is read brings its neighbour, and the other side has as many.
     again = line if 4 * LINE * read.jumps > limit else 0.0
-    waiting = _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=streaming)
+    places = _WRITES_IN_FLIGHT
+    if not streaming:  # of a longer piece several lines are on their way, each in a set of its own
+        places = max(places * LINE // max(written.piece, LINE), 1)
+    waiting = _jump_cost(written, machine, places, line, streams=streaming)
     if streaming:
         conflicts = _conflicts_of_streams(writes, machine)
         # Meanwhile the next lines come. Measured on Zen 3, ns per line more to 8, 16, 32 and 64 places in one set, from
@@ -254,8 +257,9 @@ def _lost(side: Side, ways: tuple[int, int], in_flight: int) -> float:
     Whole lines must find a place while they are on their way: of those, as many are lost as there is no place for; all
     that the price of a profile counts where 64 are. Measured on Zen 3, f32 in the last level, ns per line more than 64
     bytes farther apart: T 1024 x 512, which writes to 16 places of one set, or 512 of them, by turns 0.5 and 1.8; lines
-    copied to 16 and to 64 places 1.2 and 1.5. Begun ones must stay until they are whole, beside what else comes into
-    their sets meanwhile: where they take all of a set, some do not.
+    copied to 16 and to 64 places 1.2 and 1.5; of 1, 2, 4 and 8 lines to 64 places of one set 1.2, 0.5, 0.1 and 0. Begun
+    ones must stay until they are whole, beside what else comes into their sets meanwhile: where they take all of a set,
+    some do not.
     """
     held = _held(side.stride, ways)
     if side.piece >= LINE:
@@ -342,7 +346,7 @@ def _held(stride: int, ways: tuple[int, int]) -> int:
 # How a step walks ----------------------------------------------------------------------------------------------------
 
 
-def _followed_side(walk: Walk, machine: Machine) -> Side:
+def _followed_side(walk: Walk, machine: Machine, *, total: bool = False) -> Side:
     """The pieces of a walk of reads, whose sequences the processor follows wherever they lie.
 
     Parts of lines that are read from few places by turns are under way at once; from half as many, where the places
@@ -350,7 +354,7 @@ def _followed_side(walk: Walk, machine: Machine) -> Side:
     of 256 bytes: from 32 places in two sets 29 and 43, from 16 places in one set 17 and 8 (in memory, the former
     streamed).
     """
-    return _side(walk, max(machine.profile.sequences, _READ_AT_ONCE), machine, held=False)
+    return _side(walk, max(machine.profile.sequences, _READ_AT_ONCE), machine, held=False, total=total)
 
 
 def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True, total: bool = False) -> Side:
