@@ -185,7 +185,7 @@ def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float
     profile, first = machine.profile, kernel.steps[0].kernel
     if kernel.streaming:
         return profile.staging_streamed_ns * (_BESIDE_MEMORY if in_memory else 1.0)
-    copied = kernel.then and isinstance(first, Copy) and index(first.run) > LINE
+    copied = kernel.then and isinstance(first, Copy)
     return profile.staging_copied_ns if copied else profile.staging_ns
 
 
