@@ -140,7 +140,7 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     if streaming:
         line = profile.memory_streamed_ns if in_memory else profile.streamed_ns
     else:
-        line = profile.memory_ns if in_memory else profile.cached_ns
+        line = profile.memory_ns if in_memory else _cached_line(volume, limit, machine)
     hidden = max(line - profile.streamed_ns, 0.0)
     staging = _staging_cost(step.kernel, machine, in_memory=in_memory)
     prefetched = _prefetches(step, work.kernel, read, machine)
@@ -176,6 +176,17 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         + _read_cost(read, machine, again, prefetched=prefetched) * lines_read
         + waiting
     )
+
+
+def _cached_line(volume: int, limit: int, machine: Machine) -> float:
+    """Nanoseconds of a line through the caches, of a volume up to `limit`, from which on streams win.
+
+    There such a line takes as long as one past the caches, for that is what the limit says; at four times L2, where the
+    price of the profile is measured, it takes that. In between it grows with what others take of the last level.
+    """
+    profile, measured = machine.profile, 4 * machine.l2
+    grown = min(max(volume - measured, 0) / max(limit - measured, 1), 1.0)
+    return profile.cached_ns + grown * max(profile.streamed_ns - profile.cached_ns, 0.0)
 
 
 def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float:
