@@ -63,7 +63,7 @@ class MachineProfile:
     """The same past the caches, where it takes a part of the time in which lines wait anyway (0.6; on Zen 3 0.4)."""
     staging_copied_ns: float
     """Nanoseconds more per line that is transposed from a buffer in L1, to which lines of the source are copied, through
-    the caches (as `staging_ns`, where it was not measured; on Zen 3 0.8)."""
+    the caches (as `staging_ns`, where it was not measured; on Zen 3 0.7)."""
     page_ns: float
     """Nanoseconds more per line where more pages lie between two neighbours than the first TLB has entries."""
     sequences: int
@@ -176,7 +176,7 @@ def _of_zen3(profile: MachineProfile, l2: int, l3: int) -> MachineProfile:
         streamed_conflict_ns=8.0,
         staging_ns=1.2,
         staging_streamed_ns=0.4,
-        staging_copied_ns=0.8,
+        staging_copied_ns=0.7,
         page_ns=0.03,
         sequences=16,
         prefetch_gain=0.9,
