@@ -60,6 +60,37 @@ def test_longer_pieces_pay_once_for_all_of_their_lines():
     assert costs == sorted(costs, reverse=True) and len(set(costs)) == 4
 
 
+def _pieces_to_one_set(piece: int, *, reads: bool = False, streaming: bool = False) -> Step:
+    """16384 lines in pieces, written to 64 places of one set by turns, or read from them."""
+    loop, inner = (piece, 64 * piece), (1 << 16, piece)
+    if not reads:
+        loop, inner = loop[::-1], inner[::-1]
+    return Step((Loop(16384 // piece, *loop),), 0, 0, Copy(piece, Loop(64, *inner), streaming))
+
+
+def test_of_longer_pieces_fewer_must_find_a_place_at_a_time():
+    def conflicts(piece: int) -> float:
+        price = replace(WIDE.profile, l1_conflict_ns=WIDE.profile.l1_conflict_ns + 1.0)
+        step = _pieces_to_one_set(piece)
+        return (_cost(step, machine=replace(WIDE, measured=price)) - _cost(step)) / 16384
+
+    assert conflicts(64) == pytest.approx(1.0)
+    # 32 pieces at a time for 8 ways, of which a line each waits; 16; and 8, which all find a place.
+    assert conflicts(128) == pytest.approx((1 - 8 / 32) / (1 - 8 / 64) / 2)
+    assert conflicts(256) == pytest.approx((1 - 8 / 16) / (1 - 8 / 64) / 4)
+    assert conflicts(512) == 0
+
+
+@pytest.mark.parametrize("side", [{"reads": True}, {"streaming": True}])
+def test_negative_longer_pieces_that_are_read_or_streamed_need_as_many_places(side: dict[str, bool]):
+    def conflicts(piece: int) -> float:
+        price = replace(WIDE.profile, l1_conflict_ns=WIDE.profile.l1_conflict_ns + 1.0)
+        step = _pieces_to_one_set(piece, **side)
+        return _cost(step, machine=replace(WIDE, measured=price)) - _cost(step)
+
+    assert conflicts(512) == pytest.approx(conflicts(64) / 8) and conflicts(512) > 0
+
+
 def test_in_memory_jumps_that_nobody_follows_cost_more_the_less_of_it_the_last_level_has():
     """Lines of 1024 rows by turns."""
     loop = Loop(16, 64, 1024 * 64)
@@ -82,10 +113,33 @@ def test_parts_of_lines_cost_more_the_smaller_they_are():
 def test_stores_past_the_caches_pay_above_the_volume_that_the_profile_names():
     cached, past = _lines(64, 4160), _lines(64, 4160, streaming=True)
     limit = WIDE.profile.streaming_volume
-    assert _cost(cached, volume=limit) < _cost(past, volume=limit)
+    assert _cost(cached, volume=limit - 1) < _cost(past, volume=limit - 1)
+    assert _cost(cached, volume=limit) == pytest.approx(_cost(past, volume=limit))
     assert _cost(cached, volume=limit + 1) > _cost(past, volume=limit + 1)
     later = replace(WIDE, measured=replace(WIDE.profile, streaming_volume=2 * limit))
     assert _cost(cached, volume=limit + 1, machine=later) < _cost(past, volume=limit + 1, machine=later)
+
+
+def test_lines_through_the_caches_grow_dearer_up_to_the_volume_from_which_streams_win():
+    limit, measured = WIDE.profile.streaming_volume, 4 * WIDE.l2
+    volumes = WIDE.l2, measured, (measured + limit) // 2, limit
+    costs = [_cost(_lines(64, 4160), volume=volume) for volume in volumes]
+    assert costs[0] == costs[1] < costs[2] < costs[3]
+    more = WIDE.profile.streamed_ns - WIDE.profile.cached_ns
+    assert costs[2] - costs[1] == pytest.approx(16384 * more / 2)
+    assert costs[3] - costs[1] == pytest.approx(16384 * more)
+    streamed = {_cost(_lines(64, 4160, streaming=True), volume=volume) for volume in volumes}
+    assert len(streamed) == 1
+
+
+@pytest.mark.parametrize("facts", [{"streamed_ns": 1.0}, {"streaming_volume": 2 << 20}])
+def test_negative_where_streams_are_cheaper_or_win_early_no_line_grows_dearer(facts: dict[str, float]):
+    machine = replace(WIDE, measured=replace(WIDE.profile, **facts))
+    limit = machine.profile.streaming_volume
+    costs = {
+        _cost(_lines(64, 4160), volume=volume, machine=machine) for volume in (WIDE.l2, limit // 2, limit)
+    }
+    assert len(costs) == 1
 
 
 def test_scattered_lines_past_the_caches_cost_what_the_profile_says():
@@ -274,6 +328,52 @@ def test_the_way_over_a_buffer_costs_what_the_profile_says(streaming: bool):
         Step((Loop(512, 512, 512),), 0, 0, Copy(512)),
     ):
         assert _cost(other, machine=slow) == _cost(other)
+
+
+def _copied(run: int, count: int) -> Step:
+    """`count` blocks of 64 pieces that go to a buffer and from there to 64 places."""
+    copy, back = Copy(run, Loop(64, run * count, run)), Copy(run, Loop(64, run, run * count))
+    kernel = Staged(64 * run, (Step((), 0, 0, copy, -1),), then=(Step((), 0, 0, back, -1),))
+    return Step((Loop(count, run, run),), 0, 0, kernel)
+
+
+@pytest.mark.parametrize("run", [64, 256])
+def test_the_way_over_a_buffer_that_lines_are_copied_to_has_a_price_of_its_own(run: int):
+    step, lines = _copied(run, 128), run * 128
+    for name, volume, more in (
+        ("staging_copied_ns", 4 << 20, lines),
+        ("staging_copied_ns", 64 << 20, 0),
+        ("staging_ns", 4 << 20, 0),
+        ("staging_ns", 64 << 20, lines),
+    ):
+        slow = replace(WIDE, measured=replace(WIDE.profile, **{name: getattr(WIDE.profile, name) + 1.0}))
+        costs = [_cost(step, volume=volume, machine=machine) for machine in (slow, WIDE)]
+        assert costs[0] - costs[1] == pytest.approx(more), (name, volume)
+
+
+def test_negative_a_buffer_that_tiles_fill_does_not_have_that_price():
+    slow = replace(WIDE, measured=replace(WIDE.profile, staging_copied_ns=50.0))
+    tile = Tile(4, Axis(16, 2112), Axis(16, 64), (Blocking("rows", 16), Blocking("cols", 16)))
+    then = Step((), 0, 0, Copy(1024), -1)
+    two_passes = Step((), 0, 0, Staged(1024, (Step((), 0, 0, tile, -1),), then=(then,)))
+    flushed = Step((), 0, 0, Staged(512, (Step((), 0, 0, Copy(512), -1),)))
+    for step in (two_passes, flushed):
+        assert _cost(step, machine=slow) == _cost(step)
+
+
+def test_in_memory_a_buffer_is_emptied_to_all_of_its_places_at_once():
+    """To 64 places in two loops of 8, each of which alone the processor would follow."""
+    copy = Copy(256, Loop(64, 256, 256))
+    inner = Copy(64, Loop(8, 256, 1 << 16))
+    then = Step((Loop(8, 2048, 1 << 19), Loop(4, 64, 64)), 0, 0, inner, -1)
+    buffer = Staged(1 << 14, (Step((), 0, 0, copy, -1),), then=(then,))
+    step = Step((Loop(256, 1 << 14, 256),), 0, 0, buffer)
+    few = replace(then, loops=(Loop(4, 64, 64),))
+    near = Staged(1 << 11, (Step((), 0, 0, Copy(256, Loop(8, 256, 256)), -1),), then=(few,))
+    followed = Step((Loop(256, 1 << 11, 256),), 0, 0, near)
+    limit = WIDE.profile.streaming_volume
+    jumping, in_order = (_cost(x, volume=2 * limit) / _cost(x, volume=limit + 1) for x in (step, followed))
+    assert jumping > 1.4 and in_order == pytest.approx(1.0)
 
 
 def _half_lines(number: int, stride: int, *, reads: bool = False) -> Step:
