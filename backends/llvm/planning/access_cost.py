@@ -156,9 +156,9 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     lines_written = _volume(writes) / LINE / _overlap(step.kernel)
     # Each line that is read brings its neighbour, and the other side has as many.
     again = line if 4 * LINE * read.jumps > limit else 0.0
-    # Of a longer piece several lines are on their way, each in a set of its own; those past the caches go one by one.
-    at_once = 1 if streaming else min(max(written.piece // LINE, 1), _WRITES_IN_FLIGHT)
-    waiting = _jump_cost(written, machine, _WRITES_IN_FLIGHT // at_once, line, streams=streaming)
+    # Lines past the caches go one by one, however long their piece is.
+    at_once = _WRITES_IN_FLIGHT if streaming else _pieces_in_flight(_WRITES_IN_FLIGHT, written.piece)
+    waiting = _jump_cost(written, machine, at_once, line, streams=streaming)
     if streaming:
         conflicts = _conflicts_of_streams(writes, machine)
         # Meanwhile the next lines come. Measured on Zen 3, ns per line more to 8, 16, 32 and 64 places in one set, from
@@ -167,6 +167,9 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         # What is streamed twice goes to memory twice.
         line, waiting = (_overlap(step.kernel) * x for x in (line, waiting))
     waiting *= lines_written
+    # What a tile reads of its rows, and sequences that are read side by side, come by turns.
+    piece = _side(reads, 1, machine).piece if isinstance(work.kernel, Copy) else LINE
+    at_once = _pieces_in_flight(_READS_IN_FLIGHT, piece)
     held = max(limit, machine.l3 // 2)
     if volume > held and prefetched and step.prefetch is None:  # which would ask for the source as it lies
         # Loads and stores wait at the same time.
@@ -174,9 +177,14 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         waiting = max(waiting, prefetching * lines_read)
     return (
         (line + staging) * (lines_read + lines_written) / 2
-        + _read_cost(read, machine, again, prefetched=prefetched) * lines_read
+        + _read_cost(read, machine, at_once, again, prefetched=prefetched) * lines_read
         + waiting
     )
+
+
+def _pieces_in_flight(lines: int, piece: int) -> int:
+    """Pieces that are on their way at a time where `lines` are: of a long one several lines, each in its own set."""
+    return max(lines * LINE // max(piece, LINE), 1)
 
 
 def _cached_line(volume: int, limit: int, machine: Machine) -> float:
@@ -205,12 +213,12 @@ def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float
     return profile.staging_copied_ns if copied else profile.staging_ns
 
 
-def _read_cost(side: Side, machine: Machine, again: float, *, prefetched: bool) -> float:
-    """Nanoseconds per line that is read, in addition to the line itself.
+def _read_cost(side: Side, machine: Machine, at_once: int, again: float, *, prefetched: bool) -> float:
+    """Nanoseconds per line that is read, `at_once` pieces at a time, in addition to the line itself.
 
     A prefetched line comes in time, but once only: a line that is read in parts costs `again` for each further part.
     """
-    cost = _jump_cost(side, machine, _READS_IN_FLIGHT, machine.profile.cached_ns)
+    cost = _jump_cost(side, machine, at_once, machine.profile.cached_ns)
     if side.piece < LINE:
         followed = prefetched or side.stride <= _FOLLOWED_STRIDE
         return cost * (_FOLLOWED if followed else 1) + again * (LINE / side.piece - 1)
@@ -410,6 +418,8 @@ def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True, to
         elif piece < LINE:
             most = min(sequences, max(sequences // 2, in_sets))
         if at == len(walk) or apart > most:
+            if held:  # those that grow side by side have sets of their own
+                stride = gcd(stride, *(step for _, step in beside))
             return Side(piece, stride, jumps)
         beside += jumping
 

@@ -68,27 +68,44 @@ def _pieces_to_one_set(piece: int, *, reads: bool = False, streaming: bool = Fal
     return Step((Loop(16384 // piece, *loop),), 0, 0, Copy(piece, Loop(64, *inner), streaming))
 
 
+def _conflicts(step: Step) -> float:
+    """How much more the step costs for a nanosecond more in `l1_conflict_ns`, of 16384 lines."""
+    dearer = replace(WIDE.profile, l1_conflict_ns=WIDE.profile.l1_conflict_ns + 1.0)
+    return (_cost(step, machine=replace(WIDE, measured=dearer)) - _cost(step)) / 16384
+
+
 def test_of_longer_pieces_fewer_must_find_a_place_at_a_time():
-    def conflicts(piece: int) -> float:
-        price = replace(WIDE.profile, l1_conflict_ns=WIDE.profile.l1_conflict_ns + 1.0)
-        step = _pieces_to_one_set(piece)
-        return (_cost(step, machine=replace(WIDE, measured=price)) - _cost(step)) / 16384
+    written, read = (
+        [_conflicts(_pieces_to_one_set(piece, reads=reads)) for piece in (64, 128, 256, 512)]
+        for reads in (False, True)
+    )
+    # Of 64 lines that are written 64, 32, 16 and 8 pieces, of 8 of which a line each finds a place.
+    some = [(1 - 8 / places) / (1 - 8 / 64) for places in (64, 32, 16, 8)]
+    assert written == [pytest.approx(x / lines) for x, lines in zip(some, (1, 2, 4, 8), strict=True)]
+    # Of 32 that are read, for half of the price.
+    some = [(1 - 8 / places) / (1 - 8 / 64) / 2 for places in (32, 16, 8)]
+    assert read == [*(pytest.approx(x / lines) for x, lines in zip(some, (1, 2, 4), strict=True)), 0]
 
-    assert conflicts(64) == pytest.approx(1.0)
-    # 32 pieces at a time for 8 ways, of which a line each waits; 16; and 8, which all find a place.
-    assert conflicts(128) == pytest.approx((1 - 8 / 32) / (1 - 8 / 64) / 2)
-    assert conflicts(256) == pytest.approx((1 - 8 / 16) / (1 - 8 / 64) / 4)
-    assert conflicts(512) == 0
+
+def test_negative_pieces_that_are_streamed_and_those_that_tiles_read_need_a_place_for_each_line():
+    streamed = [_conflicts(_pieces_to_one_set(piece, streaming=True)) for piece in (64, 512)]
+    assert streamed[1] == pytest.approx(streamed[0] / 8) and streamed[1] > 0
+
+    def read(cols: int) -> float:
+        blocks = Blocking("rows", 64), Blocking("cols", cols)
+        return _conflicts(Step((), 0, 0, Tile(4, Axis(64, 1 << 16), Axis(4096, 256), blocks)))
+
+    assert read(64) == pytest.approx(read(16) / 4) and read(64) > 0
 
 
-@pytest.mark.parametrize("side", [{"reads": True}, {"streaming": True}])
-def test_negative_longer_pieces_that_are_read_or_streamed_need_as_many_places(side: dict[str, bool]):
-    def conflicts(piece: int) -> float:
-        price = replace(WIDE.profile, l1_conflict_ns=WIDE.profile.l1_conflict_ns + 1.0)
-        step = _pieces_to_one_set(piece, **side)
-        return _cost(step, machine=replace(WIDE, measured=price)) - _cost(step)
+def test_places_that_grow_side_by_side_have_sets_of_their_own():
+    """To 64 places, to four of which at a time a line each is written until they have four."""
 
-    assert conflicts(512) == pytest.approx(conflicts(64) / 8) and conflicts(512) > 0
+    def places(beside: int, apart: int) -> Step:
+        loops = Loop(64, 1 << 14, 256), Loop(16, 1024, apart), Loop(4, 256, 64)
+        return Step(loops, 0, 0, Copy(64, Loop(4, 64, beside)))
+
+    assert _conflicts(places(4096 + 1024, 1 << 15)) < _conflicts(places(1 << 13, 1 << 15))
 
 
 def test_in_memory_jumps_that_nobody_follows_cost_more_the_less_of_it_the_last_level_has():
