@@ -62,8 +62,8 @@ class MachineProfile:
     staging_streamed_ns: float
     """The same past the caches, where it takes a part of the time in which lines wait anyway (0.6; on Zen 3 0.4)."""
     staging_copied_ns: float
-    """Nanoseconds more per line that is transposed from a buffer in L1, to which lines of the source are copied, through
-    the caches (as `staging_ns`, where it was not measured; on Zen 3 0.7)."""
+    """Nanoseconds more per line that is transposed from a buffer in L1, to which lines of the source are copied,
+    through the caches (as `staging_ns`, where it was not measured; on Zen 3 0.7)."""
     page_ns: float
     """Nanoseconds more per line where more pages lie between two neighbours than the first TLB has entries."""
     sequences: int

@@ -201,9 +201,9 @@ def _copied(
     line = wide * width
     copy = Copy(line, Loop(high, tile.rows.stride, line))
     part = move_tile(Loop(high, line, width), Axis(wide, tile.cols.stride), width, machine)
-    # Some lines to each of few rows of the destination before any to the next: such rows may share a set of L1. Measured
-    # on Zen 3, blocks of four lines, GB/s by lines and so: 2048 x 2048 of bytes 12 and 16, 1024 x 1024 of bf16 23 and
-    # 26; 1024 x 512 of f32, of 16 rows by lines, of 16 and of 4 rows so 30, 31 and 38.
+    # Some lines to each of few rows of the destination before any to the next: such rows may share a set of L1.
+    # Measured on Zen 3, blocks of four lines, GB/s by lines and so: 2048 x 2048 of bytes 12 and 16, 1024 x 1024 of bf16
+    # 23 and 26; of 1024 x 512 of f32, by lines to 16 rows, so to 16 and so to 4, 30, 31 and 38.
     blocks = Blocking("cols", LANE // width), Blocking("rows", part.block("rows"))
     if blocks[1].size < high:
         part = replace(part, schedule=blocks, square=False)
