@@ -286,8 +286,10 @@ class _Measurement:
 
     def _copied(self, profile: MachineProfile) -> MachineProfile:
         """What a line costs more that is transposed from a buffer of copied lines, and not directly, where lines have
-        sets of their own."""
+        sets of their own; the profile itself where tiles write no whole lines."""
         plans = _transpositions(2 * self.machine.l2, self.machine)
+        if not plans:
+            return profile
         *direct, copied = self._seconds(plans, 2 * _ROUNDS)
         more = 1e9 * (copied - min(direct)) / (index(plans[0].dst_bytes) / LINE)
         return replace(profile, staging_copied_ns=_believed(more, profile.staging_copied_ns))
@@ -483,7 +485,8 @@ def _pieces(size: int, way: int, *, over_buffer: bool, streaming: bool) -> Plan:
 def _transpositions(size: int, machine: Machine) -> list[Plan]:
     """A matrix of f32 transposed in tiles, by columns and by rows, and from a buffer to which lines are copied.
 
-    Rows of both sides are an odd number of lines, so that neighbours begin in other sets.
+    Rows of both sides are an odd number of lines, so that neighbours begin in other sets. None where there is no such
+    buffer.
     """
     (way, _), _ = machine.ways
     rows = (way + LINE) // 4
@@ -492,9 +495,9 @@ def _transpositions(size: int, machine: Machine) -> list[Plan]:
     tile = move_tile(Loop(rows, 4 * cols, 4), Axis(cols, 4 * rows), 4, machine)
     step = Step((), 0, 0, tile)
     turned = replace(step, kernel=replace(tile, schedule=tile.schedule[::-1]))
-    *_, copied = copied_tiles(step, machine)
-    plan = _plan(4 * rows * cols, step)
-    return [replace(plan, width=4, steps=tuple(steps)) for steps in ([step], [turned], copied)]
+    plan = replace(_plan(4 * rows * cols, step), width=4)
+    copied = list(copied_tiles(step, machine))[-1:]
+    return [replace(plan, steps=tuple(steps)) for steps in ([step], [turned], *copied)] if copied else []
 
 
 def _by_turns(size: int, number: int) -> Plan:

@@ -263,6 +263,11 @@ def test_what_the_way_over_a_buffer_of_copied_lines_costs_is_measured(monkeypatc
     assert all(stride % 128 == 64 for stride in strides)  # odd numbers of lines
 
 
+def test_negative_where_tiles_write_no_whole_lines_nothing_is_copied_first(monkeypatch: pytest.MonkeyPatch):
+    narrow = replace(SMALL, cpu="x86-64-v2", vector=16)
+    assert _measurement(monkeypatch, lambda plan: 16.0, narrow)._copied(PROFILE) == PROFILE
+
+
 def test_negative_copied_lines_that_are_faster_are_not_believed_to_cost_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ):
