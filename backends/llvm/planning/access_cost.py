@@ -385,7 +385,8 @@ def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True, to
     """The pieces of a walk, where up to `sequences` that grow side by side are as good as one.
 
     Sequences that have grown until they meet are one piece. With `held`, L1 has to hold the lines of all of them, and
-    their strides are among those of the jumps; without, whole lines may lie anywhere. With `total`, `sequences` bounds all levels of the walk together, not each.
+    their strides are among those of the jumps; without, whole lines may lie anywhere. With `total`, `sequences` bounds
+    all levels of the walk together, not each.
     """
     piece, at = 1, 0
     beside: Walk = []  # loops over the sequences that have grown side by side
