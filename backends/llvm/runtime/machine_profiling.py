@@ -30,6 +30,8 @@ from layout_ir.backends.llvm.machine.machine import LINE, PAGE, Machine, detecte
 from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan, streams
+from layout_ir.backends.llvm.planning.staging import copied_tiles
+from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.backends.llvm.runtime.timing import Limits, bytes_at_page, race
@@ -131,7 +133,7 @@ class _Measurement:
         )
         parts: Sequence[Callable[[MachineProfile], MachineProfile]] = (
             self._streaming_volumes, self._lines, self._conflicts, self._scattered_streams, self._staging,
-            self._sequences, self._prefetch_gain, self._multistride_gains, self._prefetched_jumps,
+            self._copied, self._sequences, self._prefetch_gain, self._multistride_gains, self._prefetched_jumps,
             self._prefetch_distance, self._dispatch, self._wake,
         )  # fmt: skip
         for part in parts:
@@ -281,6 +283,16 @@ class _Measurement:
         names = "staging_ns", "staging_streamed_ns"
         prices = {name: _believed(x, getattr(profile, name)) for name, x in zip(names, more, strict=False)}
         return replace(profile, **prices)
+
+    def _copied(self, profile: MachineProfile) -> MachineProfile:
+        """What a line costs more that is transposed from a buffer of copied lines, and not directly, where lines have
+        sets of their own; the profile itself where tiles write no whole lines."""
+        plans = _transpositions(2 * self.machine.l2, self.machine)
+        if not plans:
+            return profile
+        *direct, copied = self._seconds(plans, 2 * _ROUNDS)
+        more = 1e9 * (copied - min(direct)) / (index(plans[0].dst_bytes) / LINE)
+        return replace(profile, staging_copied_ns=_believed(more, profile.staging_copied_ns))
 
     def _sequences(self, profile: MachineProfile) -> MachineProfile:
         volume = self._beyond_l2()
@@ -468,6 +480,24 @@ def _pieces(size: int, way: int, *, over_buffer: bool, streaming: bool) -> Plan:
         filled = Step((), 0, 0, Copy(piece, Loop(number, piece, row)), -1)
         kernel = Staged(piece, (filled,), streaming, number, stride, row)
     return _plan(groups * group, Step(loops, 0, 0, kernel))
+
+
+def _transpositions(size: int, machine: Machine) -> list[Plan]:
+    """A matrix of f32 transposed in tiles, by columns and by rows, and from a buffer to which lines are copied.
+
+    Rows of both sides are an odd number of lines, so that neighbours begin in other sets. None where there is no such
+    buffer.
+    """
+    (way, _), _ = machine.ways
+    rows = (way + LINE) // 4
+    lines = max(size // (way + LINE) // LINE // 2 * 2 - 1, 5)
+    cols = lines * LINE // 4
+    tile = move_tile(Loop(rows, 4 * cols, 4), Axis(cols, 4 * rows), 4, machine)
+    step = Step((), 0, 0, tile)
+    turned = replace(step, kernel=replace(tile, schedule=tile.schedule[::-1]))
+    plan = replace(_plan(4 * rows * cols, step), width=4)
+    copied = list(copied_tiles(step, machine))[-1:]
+    return [replace(plan, steps=tuple(steps)) for steps in ([step], [turned], *copied)] if copied else []
 
 
 def _by_turns(size: int, number: int) -> Plan:

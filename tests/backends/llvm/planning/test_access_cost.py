@@ -60,6 +60,54 @@ def test_longer_pieces_pay_once_for_all_of_their_lines():
     assert costs == sorted(costs, reverse=True) and len(set(costs)) == 4
 
 
+def _pieces_to_one_set(piece: int, *, reads: bool = False, streaming: bool = False) -> Step:
+    """16384 lines in pieces, written to 64 places of one set by turns, or read from them."""
+    loop, inner = (piece, 64 * piece), (1 << 16, piece)
+    if not reads:
+        loop, inner = loop[::-1], inner[::-1]
+    return Step((Loop(16384 // piece, *loop),), 0, 0, Copy(piece, Loop(64, *inner), streaming))
+
+
+def _conflicts(step: Step) -> float:
+    """How much more the step costs for a nanosecond more in `l1_conflict_ns`, of 16384 lines."""
+    dearer = replace(WIDE.profile, l1_conflict_ns=WIDE.profile.l1_conflict_ns + 1.0)
+    return (_cost(step, machine=replace(WIDE, measured=dearer)) - _cost(step)) / 16384
+
+
+def test_of_longer_pieces_fewer_must_find_a_place_at_a_time():
+    written, read = (
+        [_conflicts(_pieces_to_one_set(piece, reads=reads)) for piece in (64, 128, 256, 512)]
+        for reads in (False, True)
+    )
+    # Of 64 lines that are written 64, 32, 16 and 8 pieces, of 8 of which a line each finds a place.
+    some = [(1 - 8 / places) / (1 - 8 / 64) for places in (64, 32, 16, 8)]
+    assert written == [pytest.approx(x / lines) for x, lines in zip(some, (1, 2, 4, 8), strict=True)]
+    # Of 32 that are read, for half of the price.
+    some = [(1 - 8 / places) / (1 - 8 / 64) / 2 for places in (32, 16, 8)]
+    assert read == [*(pytest.approx(x / lines) for x, lines in zip(some, (1, 2, 4), strict=True)), 0]
+
+
+def test_negative_pieces_that_are_streamed_and_those_that_tiles_read_need_a_place_for_each_line():
+    streamed = [_conflicts(_pieces_to_one_set(piece, streaming=True)) for piece in (64, 512)]
+    assert streamed[1] == pytest.approx(streamed[0] / 8) and streamed[1] > 0
+
+    def read(cols: int) -> float:
+        blocks = Blocking("rows", 64), Blocking("cols", cols)
+        return _conflicts(Step((), 0, 0, Tile(4, Axis(64, 1 << 16), Axis(4096, 256), blocks)))
+
+    assert read(64) == pytest.approx(read(16) / 4) and read(64) > 0
+
+
+def test_places_that_grow_side_by_side_have_sets_of_their_own():
+    """To 64 places, to four of which at a time a line each is written until they have four."""
+
+    def places(beside: int, apart: int) -> Step:
+        loops = Loop(64, 1 << 14, 256), Loop(16, 1024, apart), Loop(4, 256, 64)
+        return Step(loops, 0, 0, Copy(64, Loop(4, 64, beside)))
+
+    assert _conflicts(places(4096 + 1024, 1 << 15)) < _conflicts(places(1 << 13, 1 << 15))
+
+
 def test_in_memory_jumps_that_nobody_follows_cost_more_the_less_of_it_the_last_level_has():
     """Lines of 1024 rows by turns."""
     loop = Loop(16, 64, 1024 * 64)
@@ -82,10 +130,33 @@ def test_parts_of_lines_cost_more_the_smaller_they_are():
 def test_stores_past_the_caches_pay_above_the_volume_that_the_profile_names():
     cached, past = _lines(64, 4160), _lines(64, 4160, streaming=True)
     limit = WIDE.profile.streaming_volume
-    assert _cost(cached, volume=limit) < _cost(past, volume=limit)
+    assert _cost(cached, volume=limit - 1) < _cost(past, volume=limit - 1)
+    assert _cost(cached, volume=limit) == pytest.approx(_cost(past, volume=limit))
     assert _cost(cached, volume=limit + 1) > _cost(past, volume=limit + 1)
     later = replace(WIDE, measured=replace(WIDE.profile, streaming_volume=2 * limit))
     assert _cost(cached, volume=limit + 1, machine=later) < _cost(past, volume=limit + 1, machine=later)
+
+
+def test_lines_through_the_caches_grow_dearer_up_to_the_volume_from_which_streams_win():
+    limit, measured = WIDE.profile.streaming_volume, 4 * WIDE.l2
+    volumes = WIDE.l2, measured, (measured + limit) // 2, limit
+    costs = [_cost(_lines(64, 4160), volume=volume) for volume in volumes]
+    assert costs[0] == costs[1] < costs[2] < costs[3]
+    more = WIDE.profile.streamed_ns - WIDE.profile.cached_ns
+    assert costs[2] - costs[1] == pytest.approx(16384 * more / 2)
+    assert costs[3] - costs[1] == pytest.approx(16384 * more)
+    streamed = {_cost(_lines(64, 4160, streaming=True), volume=volume) for volume in volumes}
+    assert len(streamed) == 1
+
+
+@pytest.mark.parametrize("facts", [{"streamed_ns": 1.0}, {"streaming_volume": 2 << 20}])
+def test_negative_where_streams_are_cheaper_or_win_early_no_line_grows_dearer(facts: dict[str, float]):
+    machine = replace(WIDE, measured=replace(WIDE.profile, **facts))
+    limit = machine.profile.streaming_volume
+    costs = {
+        _cost(_lines(64, 4160), volume=volume, machine=machine) for volume in (WIDE.l2, limit // 2, limit)
+    }
+    assert len(costs) == 1
 
 
 def test_scattered_lines_past_the_caches_cost_what_the_profile_says():
@@ -276,6 +347,52 @@ def test_the_way_over_a_buffer_costs_what_the_profile_says(streaming: bool):
         assert _cost(other, machine=slow) == _cost(other)
 
 
+def _copied(run: int, count: int) -> Step:
+    """`count` blocks of 64 pieces that go to a buffer and from there to 64 places."""
+    copy, back = Copy(run, Loop(64, run * count, run)), Copy(run, Loop(64, run, run * count))
+    kernel = Staged(64 * run, (Step((), 0, 0, copy, -1),), then=(Step((), 0, 0, back, -1),))
+    return Step((Loop(count, run, run),), 0, 0, kernel)
+
+
+@pytest.mark.parametrize("run", [64, 256])
+def test_the_way_over_a_buffer_that_lines_are_copied_to_has_a_price_of_its_own(run: int):
+    step, lines = _copied(run, 128), run * 128
+    for name, volume, more in (
+        ("staging_copied_ns", 4 << 20, lines),
+        ("staging_copied_ns", 64 << 20, 0),
+        ("staging_ns", 4 << 20, 0),
+        ("staging_ns", 64 << 20, lines),
+    ):
+        slow = replace(WIDE, measured=replace(WIDE.profile, **{name: getattr(WIDE.profile, name) + 1.0}))
+        costs = [_cost(step, volume=volume, machine=machine) for machine in (slow, WIDE)]
+        assert costs[0] - costs[1] == pytest.approx(more), (name, volume)
+
+
+def test_negative_a_buffer_that_tiles_fill_does_not_have_that_price():
+    slow = replace(WIDE, measured=replace(WIDE.profile, staging_copied_ns=50.0))
+    tile = Tile(4, Axis(16, 2112), Axis(16, 64), (Blocking("rows", 16), Blocking("cols", 16)))
+    then = Step((), 0, 0, Copy(1024), -1)
+    two_passes = Step((), 0, 0, Staged(1024, (Step((), 0, 0, tile, -1),), then=(then,)))
+    flushed = Step((), 0, 0, Staged(512, (Step((), 0, 0, Copy(512), -1),)))
+    for step in (two_passes, flushed):
+        assert _cost(step, machine=slow) == _cost(step)
+
+
+def test_in_memory_a_buffer_is_emptied_to_all_of_its_places_at_once():
+    """To 64 places in two loops of 8, each of which alone the processor would follow."""
+    copy = Copy(256, Loop(64, 256, 256))
+    inner = Copy(64, Loop(8, 256, 1 << 16))
+    then = Step((Loop(8, 2048, 1 << 19), Loop(4, 64, 64)), 0, 0, inner, -1)
+    buffer = Staged(1 << 14, (Step((), 0, 0, copy, -1),), then=(then,))
+    step = Step((Loop(256, 1 << 14, 256),), 0, 0, buffer)
+    few = replace(then, loops=(Loop(4, 64, 64),))
+    near = Staged(1 << 11, (Step((), 0, 0, Copy(256, Loop(8, 256, 256)), -1),), then=(few,))
+    followed = Step((Loop(256, 1 << 11, 256),), 0, 0, near)
+    limit = WIDE.profile.streaming_volume
+    jumping, in_order = (_cost(x, volume=2 * limit) / _cost(x, volume=limit + 1) for x in (step, followed))
+    assert jumping > 1.4 and in_order == pytest.approx(1.0)
+
+
 def _half_lines(number: int, stride: int, *, reads: bool = False) -> Step:
     """32768 halves of lines, written to `number` places by turns that are `stride` bytes apart, or read from them."""
     count = 32768 // number
@@ -424,7 +541,7 @@ def _check(seed: int) -> str:
 
 @pytest.mark.parametrize("seed", seeds(6, 60))
 def test_any_profile_moves_the_same_bytes(seed: int):
-    assert "streaming" in _check(seed)
+    assert "step" in _check(seed)
 
 
 def test_profiles_differ_in_what_they_choose():

@@ -137,12 +137,46 @@ def test_all_lines_of_a_block_go_to_one_row_of_the_destination_before_the_next()
             assert [blocking.axis for blocking in tile.kernel.schedule] == ["cols", "rows"]
 
 
-def test_negative_tiles_that_read_or_write_other_than_parts_of_lines_need_no_copy():
-    assert not list(copied_tiles(_transposition(512, 512), WIDE))  # whole lines are read
+@pytest.mark.parametrize("rows, cols", [(64, 64), (65, 81), (150, 130)])
+def test_blocks_of_whole_lines_that_are_copied_first_are_the_whole_transposition(rows: int, cols: int):
+    step = _transposition(rows, cols)
+    [steps] = copied_tiles(step, WIDE)
+    size = 4 * rows * cols
+    plan = Plan(4, size, size, tuple(steps))
+    check_plan(plan)
+    assert dict(evaluate(plan)) == dict(evaluate(Plan(4, size, size, (step,))))
+
+
+def test_tiles_that_read_whole_lines_write_four_to_each_of_few_rows_from_a_buffer():
+    [[step]] = copied_tiles(_transposition(512, 1024), WIDE)
+    assert isinstance(step.kernel, Staged)
+    [copy], [then] = step.kernel.steps, step.kernel.then
+    assert copy.kernel == Copy(256, Loop(64, 4096, 256))
+    assert isinstance(then.kernel, Tile) and then.kernel.rows.count == 64
+    assert [(x.axis, x.size) for x in then.kernel.schedule] == [("cols", 4), ("rows", 16)]
+
+
+@pytest.mark.parametrize("rows, cols", [(63, 64), (64, 63)])
+def test_negative_fewer_than_four_lines_of_either_side_are_not_copied_first(rows: int, cols: int):
+    assert not list(copied_tiles(_transposition(rows, cols), WIDE))
+
+
+def test_negative_tiles_that_write_parts_of_lines_or_few_of_them_need_no_copy():
     half = Step((), 0, 0, move_tile(Loop(16, 1024, 2), Axis(512, 32), 2, WIDE))  # half lines are written
     assert not list(copied_tiles(half, WIDE))
     assert not list(copied_tiles(_narrow_transposition(1, 63, 64), WIDE))
     assert not list(copied_tiles(Step((), 0, 0, Copy(64)), WIDE))
+
+
+def test_rows_that_are_powers_of_two_apart_are_copied_first_and_those_beside_them_are_not():
+    zen3 = replace(AVX2, cpu="znver3", l2=512 << 10)
+
+    def copied(rows: int, cols: int) -> bool:
+        step = steps_of("ab", "ba", (rows, cols), machine=zen3)[0]
+        return isinstance(step.kernel, Staged) and bool(step.kernel.then)
+
+    assert copied(1024, 512) and copied(512, 1024)
+    assert not any(copied(rows, cols) for rows, cols in ((1008, 512), (1040, 512), (512, 1008), (512, 1040)))
 
 
 def test_bytes_whose_rows_are_powers_of_two_apart_are_copied_first():

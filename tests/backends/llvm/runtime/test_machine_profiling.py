@@ -236,6 +236,47 @@ def test_negative_where_nothing_is_streamed_no_price_of_it_is_measured(monkeypat
     assert found == replace(PROFILE, staging_ns=found.staging_ns) and found.staging_ns > PROFILE.staging_ns
 
 
+def test_what_the_way_over_a_buffer_of_copied_lines_costs_is_measured(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Plan] = []
+
+    def rate(plan: Plan) -> float:
+        """The second of the tiles is the faster."""
+        seen.append(plan)
+        if isinstance(plan.steps[0].kernel, Staged):
+            return 128 / (4 + 1.5)
+        return 16.0 if len(seen) == 1 else 32.0
+
+    machine = replace(SMALL, cpu="x86-64-v3", vector=32)
+    found = _measurement(monkeypatch, rate, machine)._copied(PROFILE)
+    assert found.staging_copied_ns == pytest.approx(1.5, abs=1e-3)
+    assert replace(found, staging_copied_ns=PROFILE.staging_copied_ns) == PROFILE
+    source = np.arange(index(seen[0].src_bytes) // 4, dtype=np.uint32)
+    results = [np.zeros_like(source) for _ in seen]
+    for plan, result in zip(seen, results, strict=True):
+        check_plan(plan)
+        load(plan, detected())(source, result)
+    rows = (4096 + 64) // 4
+    assert all(np.array_equal(source.reshape(rows, -1).T, x.reshape(-1, rows)) for x in results)
+    tile = seen[0].steps[0].kernel
+    assert isinstance(tile, Tile)
+    strides = index(tile.rows.stride), index(tile.cols.stride)
+    assert all(stride % 128 == 64 for stride in strides)  # odd numbers of lines
+
+
+def test_negative_where_tiles_write_no_whole_lines_nothing_is_copied_first(monkeypatch: pytest.MonkeyPatch):
+    narrow = replace(SMALL, cpu="x86-64-v2", vector=16)
+    assert _measurement(monkeypatch, lambda plan: 16.0, narrow)._copied(PROFILE) == PROFILE
+
+
+def test_negative_copied_lines_that_are_faster_are_not_believed_to_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    measurement = _measurement(
+        monkeypatch, lambda plan: 40.0 if isinstance(plan.steps[0].kernel, Staged) else 32.0
+    )
+    assert 0 < measurement._copied(PROFILE).staging_copied_ns < PROFILE.staging_copied_ns
+
+
 def test_negative_scattered_lines_that_are_faster_cost_nothing(monkeypatch: pytest.MonkeyPatch):
     measurement = _measurement(monkeypatch, lambda plan: 40.0 if _read_by_turns(plan) > 1 else 32.0)
     found = measurement._scattered_streams(PROFILE)
