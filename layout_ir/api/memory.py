@@ -230,7 +230,8 @@ class Memory(ArrayInterop):
         """Writes the tensor from an array of its logical shape (or one that broadcasts to it), and its pads.
 
         Values are converted as NumPy's assignment does, numbers to the nearest bf16, f8 or f4, but for arrays of
-        integers as wide as these are kept in (uint16, uint8), which hold their bits; see `set_real` for quantization.
+        integers as wide as these are kept in (of 16 bits, of 8), which hold their bits; see `set_real` for
+        quantization.
         Raises LayoutError where the layout keeps several elements at one address, since all but one would be lost.
         """
         with self._storage.using(self._what):
