@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
+from layout_ir.frontends.onnx.shape_inference import node_of_negative_extent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,6 +63,7 @@ class RuntimeSession:
         are entries of its configuration; "optimized_model" is the file to which it writes the optimized graph.
         """
         runtime = onnxruntime()
+        _check_extents(path, title)
         self.title = title
         self._runtime = runtime
         options = runtime.SessionOptions()
@@ -157,6 +160,23 @@ class RuntimeSession:
         if len(text) > LONGEST_MESSAGE:
             text = f"{text[:LONGEST_MESSAGE]}..."
         return LayoutError(f"ONNX Runtime {self._runtime.__version__} {what} {self.title}: {printable(text)}")
+
+
+def _check_extents(path: str, title: str) -> None:
+    """Raises LayoutError for the model in a file of which ONNX Runtime would not tell what is wrong, but end the
+    process."""
+    import google.protobuf.message
+    import onnx
+
+    try:
+        node = node_of_negative_extent(onnx.ModelProto.FromString(Path(path).read_bytes()))
+    except (OSError, google.protobuf.message.DecodeError):
+        return  # ONNX Runtime says so, or has a format of its own
+    if node is not None:
+        raise LayoutError(
+            f"{title}: {printable(node.op_type)} '{printable(node.output[0])}' has an extent below 0: its windows, "
+            "pads or parts do not fit what they are taken of; ONNX Runtime would end the process"
+        )
 
 
 def _extended_type(word: str) -> np.dtype[Any]:

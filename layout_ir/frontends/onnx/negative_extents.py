@@ -100,17 +100,28 @@ def _constants(bodies: Sequence[Body], used: Set[str]) -> dict[str, bool]:
     return found
 
 
-def slices_by_look(graph: onnx.GraphProto) -> list[list[onnx.NodeProto]]:
-    """The Slices of a graph and its subgraphs, by how often inference has to look at the others before.
+def slices_of_functions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The Slices in functions of a model in which anything may compute an extent below 0: nobody is told what is
+    inferred in a function."""
+    inner = [graph for function in model.functions for node in function.node for graph in graphs_of(node)]
+    bodies = [*model.functions, *(body for graph in inner for body in graphs_within(graph))]
+    slices = [node for body in bodies for node in body.node if node.op_type == "Slice"]
+    if not slices:
+        return []
+    bodies += graphs_within(model.graph)
+    constants = _constants_of_shapes(bodies)
+    may_compute = any(_may_compute(node, constants) for body in bodies for node in body.node)
+    return slices if may_compute else []
+
+
+def slices_by_look(model: onnx.ModelProto) -> list[list[onnx.NodeProto]]:
+    """The Slices of the graph of a model and its subgraphs, by how often inference has to look at the others before.
 
     The first may be seen at once: nothing before them computes extents. Each of the next is behind an operator of
-    `WITH_WINDOWS`, the one behind those with another such operator between the two, and so on.
+    `WITH_WINDOWS` or a function, the one behind those with another of these between the two, and so on.
     """
-    bodies = list(graphs_within(graph))
-    used = {
-        name for body in bodies for node in body.node if node.op_type in _BY_INPUTS for name in node.input
-    }
-    constants = _constants(bodies, used)
+    constants = _constants_of_shapes(list(graphs_within(model.graph)))
+    functions = {(function.domain, function.name) for function in model.functions}
     found: list[list[onnx.NodeProto]] = [[]]
 
     def visit(graph: onnx.GraphProto, known: dict[str, tuple[int, bool]]) -> tuple[int, bool]:
@@ -127,19 +138,25 @@ def slices_by_look(graph: onnx.GraphProto) -> list[list[onnx.NodeProto]]:
                 is_computed = False
                 found.extend([] for _ in range(look + 1 - len(found)))
                 found[look].append(node)
-            elif _may_compute(node, constants):
+            elif _may_compute(node, constants) or (node.domain, node.op_type) in functions:
                 is_computed = True
             known.update(dict.fromkeys(node.output, (look, is_computed)))
             all_of_it = max(all_of_it, (look, is_computed))
         return all_of_it
 
-    visit(graph, {})
+    visit(model.graph, {})
     return found
+
+
+def _constants_of_shapes(bodies: Sequence[Body]) -> dict[str, bool]:
+    """Those of `_constants` that operators of `_BY_INPUTS` take."""
+    takers = (node for body in bodies for node in body.node if node.op_type in _BY_INPUTS)
+    return _constants(bodies, {name for node in takers for name in node.input})
 
 
 def _may_compute(node: onnx.NodeProto, constants: Mapping[str, bool]) -> bool:
     """Whether inference may compute an extent below 0 for the result of a node from extents that are not; `constants`
-    are those of `_constants`."""
+    are those of `_constants_of_shapes`."""
     match node.op_type:
         case "Split":  # in two parts, one is as long as the other or one less
             return len(node.output) > 2 and len(node.input) < 2

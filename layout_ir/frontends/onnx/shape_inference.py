@@ -28,6 +28,7 @@ from layout_ir.frontends.onnx.negative_extents import (
     makers_of_negative_extents,
     nodes_with_negative_shapes,
     slices_by_look,
+    slices_of_functions,
     values_with_negative_extents,
 )
 from layout_ir.frontends.onnx.subgraphs import (
@@ -75,13 +76,17 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
     is_alone = not nested and not model.functions
     bodies = _bodies(model, is_alone)
     may_slice = "Slice" in operators or not is_alone
-    if may_slice and (values_with_negative_extents(bodies) or nodes_with_negative_shapes(bodies)):
+    if may_slice and (
+        values_with_negative_extents(bodies)
+        or nodes_with_negative_shapes(bodies)
+        or slices_of_functions(model)
+    ):
         given, model = model, type(model)()
         model.CopyFrom(given)
         bodies = _bodies(model, is_alone)
         for value in values_with_negative_extents(bodies):
             forget_negative_extents(value)
-        hidden = nodes_with_negative_shapes(bodies)
+        hidden = [*slices_of_functions(model), *nodes_with_negative_shapes(bodies)]
         for node in hidden:
             node.op_type = _HIDDEN + node.op_type
     before: dict[str, str] = {}
@@ -93,8 +98,8 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         is_plain = is_alone and _NEEDS_TYPE.isdisjoint(operators)
         look = partial(_infer if is_plain else _without_crash, strict=strict)
         may_compute = may_slice and not (is_alone and WITH_WINDOWS.isdisjoint(operators))
-        if may_compute and len(slices_by_look(model.graph)) > 1:
-            found = _look_by_look(model, look)
+        if may_compute and len(slices_by_look(model)) > 1:
+            found, _ = _look_by_look(model, look)
         else:
             found = look(model)
         if hidden:
@@ -104,6 +109,35 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         return found
     except onnx.checker.ValidationError as error:
         raise OnnxImportError(f"the model is not valid: {error}") from error
+
+
+def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
+    """A node of a model with Slices that gives a result with an extent below 0; None where inference tells of none.
+
+    Whoever has not taken care of it, as ONNX Runtime has not, aborts when it infers a Slice of such a result.
+    """
+    import onnx.checker
+    import onnx.inliner
+
+    if model.functions:
+        try:
+            model = onnx.inliner.inline_local_functions(model)
+        except (RuntimeError, ValueError):
+            return None  # functions that are not in order
+    bodies = list(graphs_within(model.graph))
+    if not any(node.op_type == "Slice" for body in bodies for node in body.node):
+        return None
+    found = nodes_with_negative_shapes(bodies)
+    if not found and len(slices_by_look(model)) > 1:
+        given, model = model, type(model)()
+        model.CopyFrom(given)
+        for value in values_with_negative_extents(list(graphs_within(model.graph))):
+            forget_negative_extents(value)
+        try:
+            _, found = _look_by_look(model, partial(_without_crash, strict=False))
+        except (onnx.checker.ValidationError, RuntimeError, ValueError):
+            return None  # whoever reads it will say
+    return found[0] if found else None
 
 
 def _bodies(model: onnx.ModelProto, is_alone: bool) -> list[Body]:
@@ -139,23 +173,26 @@ def _infer(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
 
 def _look_by_look(
     model: onnx.ModelProto, look: Callable[[onnx.ModelProto], onnx.ModelProto]
-) -> onnx.ModelProto:
+) -> tuple[onnx.ModelProto, list[onnx.NodeProto]]:
     """What `look` finds where it sees a Slice only once it has found what the Slice cuts, and nodes for whose results
-    it has computed an extent below 0 no more."""
+    it has computed an extent below 0 no more; and these nodes."""
     given, model = model, type(model)()
     model.CopyFrom(given)
-    _, *later = slices_by_look(model.graph)
+    _, *later = slices_by_look(model)
     for node in chain.from_iterable(later):
         node.op_type = _HIDDEN + node.op_type
     found = look(model)
+    makers: list[onnx.NodeProto] = []
     for slices in later:
         for node in makers_of_negative_extents(model, found):
+            makers.append(node)
             node.op_type = _HIDDEN + node.op_type
         for node in slices:
             node.op_type = node.op_type.removeprefix(_HIDDEN)
         found = look(model)
+    _show_nodes(model)
     _show_nodes(found)
-    return found
+    return found, makers
 
 
 def _without_crash(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from layout_ir.backends.onnxruntime.runtime_session import LEVELS, RuntimeSession
 from layout_ir.errors import LayoutError
 from tests.benchmarks.small_models import model, picture, save
+from tests.frontends.onnx.test_negative_extents import COMPUTED
 
 
 def _identity(tmp_path: Path, word: str) -> str:
@@ -55,6 +56,12 @@ def test_negative_a_file_that_is_no_model_is_named(tmp_path: Path):
     path = tmp_path / "m.onnx"
     path.write_bytes(b"no model")
     with pytest.raises(LayoutError, match=r"^ONNX Runtime \S+ does not take THE MODEL: "):
+        RuntimeSession(str(path), "THE MODEL")
+
+
+def test_negative_a_model_on_which_it_would_end_the_process_is_refused(tmp_path: Path):
+    path = save(COMPUTED["MaxPool"], tmp_path / "m.onnx")
+    with pytest.raises(LayoutError, match=r"^THE MODEL: MaxPool 'e' has an extent below 0"):
         RuntimeSession(str(path), "THE MODEL")
 
 

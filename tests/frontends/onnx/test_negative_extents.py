@@ -11,7 +11,7 @@ import onnx.helper as oh
 import pytest
 
 from layout_ir.frontends.onnx.negative_extents import slices_by_look
-from layout_ir.frontends.onnx.shape_inference import infer_shapes, would_abort
+from layout_ir.frontends.onnx.shape_inference import infer_shapes, node_of_negative_extent, would_abort
 from layout_ir.tools.layout_ir import main
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
@@ -109,6 +109,39 @@ def test_in_a_branch_too(case: str):
     assert found.graph.node[0].attribute[0].g.node == model.graph.node[0].attribute[0].g.node
 
 
+@pytest.mark.parametrize("case", COMPUTED)
+@pytest.mark.parametrize("count", [1, 2])
+def test_in_a_function_too(case: str, count: int):
+    """All of the nodes are in one, or the Slice is in a second."""
+    graph, opset = COMPUTED[case].graph, COMPUTED[case].opset_import
+    constants = [oh.make_node("Constant", [], [each.name], value=each) for each in graph.initializer]
+    nodes = list(graph.node)
+    parts = [("x", "y", nodes)] if count == 1 else [("x", "e", nodes[:-1]), ("e", "y", nodes[-1:])]
+    functions = [
+        oh.make_function("own", f"F{k}", [x], [y], [*constants, *inner], opset)
+        for k, (x, y, inner) in enumerate(parts)
+    ]
+    calls = [oh.make_node(f"F{k}", [x], [y], domain="own") for k, (x, y, _) in enumerate(parts)]
+    model = oh.make_model(
+        oh.make_graph(calls, "g", graph.input, [oh.make_tensor_value_info("y", FLOAT, None)]),
+        functions=functions,
+        opset_imports=[*opset, oh.make_opsetid("own", 1)],
+        ir_version=9,
+    )
+    found = infer_shapes(model)
+    assert list(found.functions) == functions and found.graph.node == model.graph.node
+    assert node_of_negative_extent(model) is not None
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_node_of_an_extent_below_0_is_named(case: str):
+    model = CASES[case]
+    given = model.SerializeToString(deterministic=True)
+    found = node_of_negative_extent(model)
+    assert model.SerializeToString(deterministic=True) == given
+    assert found in model.graph.node if case != "declared" else found is None
+
+
 def test_in_the_body_of_a_scan_too():
     """The body sees the extents of what it goes over."""
     body = oh.make_graph(
@@ -148,7 +181,7 @@ def test_windows_have_a_look_of_their_own_where_inference_computes_an_extent_bel
             attributes["dilations"] = [dilation]
         node = oh.make_node(operator, ["x", "w"] if "Conv" in operator else ["x"], ["e"], **attributes)
         weights = oh.make_tensor("w", FLOAT, [1, 1, size], [1.0] * size)
-        (_, *later) = slices_by_look(_model([node], [1, 1, 1], {"axis": [2]}, weights).graph)
+        (_, *later) = slices_by_look(_model([node], [1, 1, 1], {"axis": [2]}, weights))
         looks.append(bool(later))
         for extent in range(5):
             model = _model([node], [1, 1, extent], {}, weights)
@@ -163,7 +196,7 @@ def test_windows_have_a_look_of_their_own_where_inference_computes_an_extent_bel
 def test_scales_have_a_look_of_their_own_where_they_may_be_below_0(scales: list[float] | None):
     given = [oh.make_tensor("scales", FLOAT, [4], scales)] if scales else []
     node = oh.make_node("Resize", ["x", "", "scales"], ["e"])
-    (_, *later) = slices_by_look(_model([node], [1, 1, 4, 4], {}, *given).graph)
+    (_, *later) = slices_by_look(_model([node], [1, 1, 4, 4], {}, *given))
     assert bool(later) == (scales is None or min(scales) < 0)
 
 
