@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextvars import Context
 from dataclasses import replace
@@ -53,17 +54,15 @@ def optimize_onnx(
     ONNX Runtime is needed and not installed, or does not take the model.
     """
     shapes = checked_shapes(shapes)
-    optimize = partial(
-        optimize_model.optimize_orders,
-        source,
-        inputs=inputs,
-        outputs=outputs,
-        shapes=shapes,
-        time_limit=time_limit,
-    )
+    optimize = partial(optimize_model.optimize_orders, source, inputs=inputs, outputs=outputs, shapes=shapes)
     if not consumer_named(target).block:
-        return optimize(target, certificate=certificate)
-    first = optimize("ort-cpu")
+        return optimize(target, certificate=certificate, time_limit=time_limit)
+    begin = time.monotonic()
+
+    def seconds_left() -> float | None:
+        return None if time_limit is None else max(begin + time_limit - time.monotonic(), 0.0)
+
+    first = optimize("ort-cpu", time_limit=time_limit)
     if has_blocks(first.stored):
         note = (
             "the model has nodes on blocked channels: their layouts were chosen when it was made, and stay; the rest "
@@ -72,7 +71,7 @@ def optimize_onnx(
     else:
         fused, sizes, own = _fused(first, shapes)
         second = optimize_model.optimize_orders(
-            fused, target, shapes=sizes, certificate=certificate, time_limit=time_limit
+            fused, target, shapes=sizes, certificate=certificate, time_limit=seconds_left()
         )
         if has_blocks(second.stored):
             second.notes.append(
@@ -83,7 +82,7 @@ def optimize_onnx(
                 second, before=first.before, obligations=first.obligations, transposed=first.transposed
             )
         note = "no value is to be in blocks: the model is optimized for ort-cpu"
-    result = optimize("ort-cpu", certificate=True) if certificate else first
+    result = optimize("ort-cpu", certificate=True, time_limit=seconds_left()) if certificate else first
     result.notes.append(note)
     return result
 

@@ -13,6 +13,7 @@ import layout_ir as li
 from layout_ir.api.optimizing import check_proof
 from layout_ir.certificate.checking import verify
 from layout_ir.errors import LayoutError
+from layout_ir.passes.onnx import optimize_model
 from layout_ir.passes.onnx.consumers import BLOCKED
 from layout_ir.tools.layout_ir import main
 from tests.passes.onnx.blocked_networks import (
@@ -129,6 +130,23 @@ def test_the_proof_is_of_the_fused_model_which_is_fused_again_to_check_it() -> N
     assert result.certificate is not None
     assert verify(result.certificate).is_optimal
     assert "fuses" in check_proof(result.certificate, model, BLOCKED, {})
+
+
+def test_all_that_is_optimized_for_blocks_has_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime()
+    limits: list[float | None] = []
+    optimize = optimize_model.optimize_orders
+
+    def recorded(*arguments: Any, time_limit: float | None, **options: Any) -> Any:
+        limits.append(time_limit)
+        return optimize(*arguments, time_limit=time_limit, **options)
+
+    monkeypatch.setattr(optimize_model, "optimize_orders", recorded)
+    li.optimize_onnx(_squeezed(), BLOCKED, time_limit=1000)
+    first, second = limits
+    assert first == 1000 and second is not None and 0 <= second < 1000
+    li.optimize_onnx(_squeezed(), BLOCKED, time_limit=None)
+    assert limits[2:] == [None, None]
 
 
 def test_negative_the_proof_of_another_model_is_refused() -> None:
