@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.model_files import MODELS_HELP, machine, model_files
 from benchmarks.model_tools import TOOLS, ToolFailure, Worker
 from layout_ir.backends.llvm.runtime.timing import LEAST_SAMPLES, Interval, median_interval
-from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
+from layout_ir.backends.onnxruntime.runtime_session import created_session
 
 onnx: Any = import_module("onnx")  # optional, and without type information
 
@@ -51,7 +51,7 @@ class Durations:
 def durations(path: str, targets: Sequence[str], budget: float) -> Durations:
     """Runs rounds for `budget` seconds, at least six and at most thirty; one more before them is not counted."""
     optimize: Callable[..., Any] = import_module("layout_ir").optimize_onnx
-    calls: dict[str, Callable[[], object]] = {"session": partial(RuntimeSession, path, path)}
+    calls: dict[str, Callable[[], object]] = {"session": partial(created_session, path)}
     calls |= {target: partial(optimize, path, target=target) for target in targets}
     found: dict[str, list[float]] = {name: [] for name in calls}
     end = perf_counter() + budget

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
@@ -51,6 +52,30 @@ def onnxruntime() -> Any:
         ) from error
 
 
+def created_session(
+    path: str, *, threads: int = 1, level: str = "all", settings: Mapping[str, str] = MappingProxyType({})
+) -> Any:
+    """What ONNX Runtime makes of the model in the file `path`, which nobody has looked at before.
+
+    Threads do not spin while they wait: those of one session would run against another that is timed. `settings` are
+    entries of its configuration; "optimized_model" is the file to which it writes the optimized graph.
+    Raises what ONNX Runtime does.
+    """
+    runtime = onnxruntime()
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4  # what is wrong comes as an exception, too
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, LEVELS[level])
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    for key, value in settings.items():
+        if key == "optimized_model":
+            options.optimized_model_filepath = value
+        else:
+            options.add_session_config_entry(key, value)
+    return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
 class RuntimeSession:
     """A session of ONNX Runtime; `title` names the model in errors."""
 
@@ -59,26 +84,13 @@ class RuntimeSession:
     ):  # fmt: skip
         """Loads and optimizes the model in the file `path`; raises LayoutError where ONNX Runtime does not take it.
 
-        Threads do not spin while they wait: those of one session would run against another that is timed. `settings`
-        are entries of its configuration; "optimized_model" is the file to which it writes the optimized graph.
+        The arguments are those of `created_session`.
         """
-        runtime = onnxruntime()
-        _check_extents(path, title)
+        self._runtime = onnxruntime()
         self.title = title
-        self._runtime = runtime
-        options = runtime.SessionOptions()
-        options.log_severity_level = 4  # what is wrong comes as an exception, too
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, LEVELS[level])
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        for key, value in (settings or {}).items():
-            if key == "optimized_model":
-                options.optimized_model_filepath = value
-            else:
-                options.add_session_config_entry(key, value)
+        _check_extents(path, title)
         try:
-            self._session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self._session = created_session(path, threads=threads, level=level, settings=settings or {})
         except Exception as error:
             raise self._failure("does not take", error) from error
         self.inputs: list[str] = [value.name for value in self._session.get_inputs()]
