@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from layout_ir.backends.reference.node_steps import node_steps, walk
-from layout_ir.backends.reference.operator_kernels import IN_NUMPY, NodeKernels
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
 from layout_ir.forking import loading
 
 if TYPE_CHECKING:
     import onnx
+
+    from layout_ir.backends.reference.operator_kernels import NodeKernels
 
 
 class NodeEvaluation:
@@ -34,7 +35,7 @@ class NodeEvaluation:
         outputs: Sequence[str] | None = None,
         *,
         types_fit: bool = False,
-        kernels: NodeKernels = IN_NUMPY,
+        kernels: NodeKernels | None = None,
     ) -> None:
         """`outputs` are the values that are asked for: where it is left out, all that the nodes give. With `types_fit`,
         it is known that every operator is given element types that it takes, and the package does not look again: what
@@ -49,6 +50,7 @@ class NodeEvaluation:
             from onnx.reference import ReferenceEvaluator
 
             from layout_ir.backends.reference.node_operators import own_operators
+            from layout_ir.backends.reference.operator_kernels import IN_NUMPY
             from layout_ir.frontends.onnx.subgraphs import used_names
 
         self.operators = [node.op_type for node in nodes]
@@ -66,7 +68,7 @@ class NodeEvaluation:
         imports = [onnx.helper.make_opsetid(*entry) for entry in versions.items()]
         model = onnx.helper.make_model(graph, opset_imports=imports)
         try:
-            evaluator: Any = ReferenceEvaluator(model, new_ops=own_operators(kernels))
+            evaluator: Any = ReferenceEvaluator(model, new_ops=own_operators(kernels or IN_NUMPY))
         except Exception as error:
             raise LayoutError(
                 f"the onnx package {onnx.__version__} has no reference for {_listed(self.operators)}: {_line(error)}"

@@ -60,7 +60,7 @@ def _case(rng: Random, unit: DynamicUnit) -> Case:
 def test_c_programs_move_tensors_of_many_shapes(target: str, part: int, tmp_path: Path):
     rng = Random(7 + part)
     # Half of the kernels, the others on the next CPU.
-    first = (known_cpus().index(target) + part) % 2
+    first = (list(known_cpus()).index(target) + part) % 2
     units = [_unit(target, number) for number in range(first, len(_KERNELS), 2)]
     runs = [(number, _case(rng, unit)) for number, unit in enumerate(units) for _ in range(12)]
     # Every example, so that every choice is taken.
