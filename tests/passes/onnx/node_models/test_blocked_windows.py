@@ -5,16 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, left, names, network, optimized
+from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, left, names, network, optimized, runtime
+
+
+def _chain(
+    op: Op, channels: int, constants: dict[str, Any] | None = None, opset: int = 17
+) -> onnx.ModelProto:
+    """A node from p to q between two convolutions."""
+    weights = {"u": floats(channels, 2 * BLOCK, 1, 1), "w": floats(4, channels, 1, 1), **(constants or {})}
+    ops: list[Op] = [("Conv", ["x", "u"], "p", {}), op, ("Conv", ["q", "w"], "y", {})]
+    return network(ops, weights, X, ["y"], opset)
 
 
 def _between(op: Op, channels: int, constants: dict[str, Any] | None = None, opset: int = 17) -> list[str]:
-    """The operators for a node from p to q between two convolutions, without these and the reorders around them."""
-    weights = {"u": floats(channels, 2 * BLOCK, 1, 1), "w": floats(4, channels, 1, 1), **(constants or {})}
-    ops: list[Op] = [("Conv", ["x", "u"], "p", {}), op, ("Conv", ["q", "w"], "y", {})]
-    found, _ = optimized(network(ops, weights, X, ["y"], opset))
+    """The operators for the node of such a chain, without the convolutions and the reorders around them."""
+    found, _ = optimized(_chain(op, channels, constants, opset))
     assert found[:2] == ["ReorderInput*", "Conv*"] and found[-2:] == ["Conv*", "ReorderOutput*"]
     return found[2:-2]
 
@@ -37,7 +45,11 @@ def test_a_pool_runs_on_blocked_channels(kind: str, attributes: dict[str, Any], 
 
 def test_negative_windows_that_count_pads_and_go_beyond_them_stay_plain() -> None:
     window = {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
-    assert _between(("AveragePool", ["p"], "q", window), 2 * BLOCK) == [
+    pool: Op = ("AveragePool", ["p"], "q", window)
+    runtime()
+    if "AveragePool*" in names(left(_chain(pool, 2 * BLOCK))):
+        pytest.skip("this ONNX Runtime puts it into blocks itself, where it computes something else")
+    assert _between(pool, 2 * BLOCK) == [
         "ReorderOutput*",
         "AveragePool",
         "ReorderInput*",
