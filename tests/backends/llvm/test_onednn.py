@@ -13,7 +13,7 @@ from tests.seeds import seeds
 pytestmark = pytest.mark.skipif(onednn.executes() is not None, reason=str(onednn.executes()))
 
 
-@pytest.mark.parametrize("seed", seeds(2, 4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_random_pairs_of_tags_give_the_bytes_that_onednn_gives(seed: int):
     compared, wrong = fuzz_onednn.run(300, seed)
     assert wrong == []
