@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
@@ -53,7 +52,7 @@ def onnxruntime() -> Any:
 
 
 def created_session(
-    path: str, *, threads: int = 1, level: str = "all", settings: Mapping[str, str] = MappingProxyType({})
+    path: str, *, threads: int = 1, level: str = "all", settings: Mapping[str, str] | None = None
 ) -> Any:
     """What ONNX Runtime makes of the model in the file `path`, which nobody has looked at before.
 
@@ -68,7 +67,7 @@ def created_session(
     options.inter_op_num_threads = 1
     options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, LEVELS[level])
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    for key, value in settings.items():
+    for key, value in (settings or {}).items():
         if key == "optimized_model":
             options.optimized_model_filepath = value
         else:
@@ -90,7 +89,7 @@ class RuntimeSession:
         self.title = title
         _check_extents(path, title)
         try:
-            self._session = created_session(path, threads=threads, level=level, settings=settings or {})
+            self._session = created_session(path, threads=threads, level=level, settings=settings)
         except Exception as error:
             raise self._failure("does not take", error) from error
         self.inputs: list[str] = [value.name for value in self._session.get_inputs()]
@@ -185,8 +184,9 @@ def _check_extents(path: str, title: str) -> None:
     except (OSError, google.protobuf.message.DecodeError):
         return  # ONNX Runtime says so, or has a format of its own
     if node is not None:
+        name = next(iter(node.output), "")
         raise LayoutError(
-            f"{title}: {printable(node.op_type)} '{printable(node.output[0])}' has an extent below 0: its windows, "
+            f"{title}: {printable(node.op_type)} '{printable(name)}' has an extent below 0: its windows, "
             "pads or parts do not fit what they are taken of; ONNX Runtime would end the process"
         )
 

@@ -243,12 +243,8 @@ class Memory(ArrayInterop):
             raise LayoutError(f"numbers of {array.dtype} do not fit {self.desc}: say which part of them")
         element = element_type(self.desc.dtype)
         is_bits = array.dtype.kind in "iu" and array.itemsize == storage_of(self.desc.dtype).itemsize
-        if (
-            array.dtype.kind in "fiub"
-            and not is_bits
-            and element.is_float
-            and element.storage != element.array_name
-        ):
+        is_added = element.is_float and element.array_name in _ADDED_TYPES
+        if is_added and array.dtype.kind in "fiub" and not is_bits:
             array = _encoded(array, self.desc.dtype)
         shape = self.desc.layout.shape
         try:
