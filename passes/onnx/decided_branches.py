@@ -7,17 +7,15 @@ runtime does not enter the other one.
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.functions import Call, domain_of, fresh_name, node_title
-from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.taken_branches import TakenBranch, taken_branch
 from layout_ir.passes.onnx.constant_folding import decided_conditions
 from layout_ir.passes.onnx.model_constants import PendingTensor
-from layout_ir.passes.onnx.names_in_use import names_of
+from layout_ir.passes.onnx.names_in_use import drop_unused, names_of
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ def with_decided_branches(
             _write_branches(result.graph, decided, conditions)
         except LayoutError:
             return None  # what is wrong with the node is not for us to say
-        _drop_unused(result.graph, list(read))
+        drop_unused(result.graph, read)
     return result
 
 
@@ -86,28 +84,3 @@ def _named_apart(branch: TakenBranch, taken: set[str]) -> list[onnx.NodeProto]:
         if node.name:
             node.name = fresh_name(node.name, taken)
     return nodes
-
-
-def _drop_unused(graph: onnx.GraphProto, names: list[str]) -> None:
-    """Drops those of these values that nothing uses, and what only led to them, but for inputs."""
-    kept = {value.name for value in (*graph.input, *graph.output)}
-    uses = Counter(name for node in graph.node for name in (*node.input, *captured_names(node)))
-    makers = {name: node for node in graph.node for name in node.output}
-    dropped: set[str] = set()
-    while names:
-        name = names.pop()
-        maker = makers.get(name)
-        # The empty name stands for an input or output that is left out.
-        together = [name] if maker is None else [output for output in maker.output if output]
-        if not name or name in dropped or any(uses[each] or each in kept for each in together):
-            continue
-        dropped.update(together)
-        if maker is not None:
-            for used in (*maker.input, *captured_names(maker)):
-                uses[used] -= 1
-                names.append(used)
-    nodes = [node for node in graph.node if dropped.isdisjoint(node.output)]
-    constants = [tensor for tensor in graph.initializer if tensor.name not in dropped]
-    del graph.node[:], graph.initializer[:]
-    graph.node.extend(nodes)
-    graph.initializer.extend(constants)

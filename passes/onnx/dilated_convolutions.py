@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, cast
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.passes.onnx.model_constants import constant_tensor
 from layout_ir.passes.onnx.model_graph import VIEWS, Graph, Node, transpose_perm
+from layout_ir.passes.onnx.names_in_use import drop_unused
 from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
 from layout_ir.passes.onnx.orders import is_static
 from layout_ir.passes.onnx.view_chains import Digits
@@ -68,7 +69,7 @@ def dilate_convolutions(graph: Graph) -> bool:
     for convolution in found:
         convolution.write()
     if found:
-        _drop_unused_views(graph.proto)
+        drop_unused(graph.proto, [convolution.node.inputs[0] for convolution in found])
     return bool(found)
 
 
@@ -330,19 +331,3 @@ def _cut(sizes: Sequence[Sequence[int]]) -> tuple[Digits, list[list[int]]]:
     digits = Digits([n for dim in sizes for n in dim])
     numbers = iter(range(sum(map(len, sizes))))
     return digits, [[next(numbers) for _ in dim] for dim in sizes]
-
-
-def _drop_unused_views(proto: onnx.GraphProto) -> None:
-    """Drops views whose results nobody needs any more, and what led to them alone."""
-    while True:
-        read = {name for node in proto.node for name in node.input}
-        read.update(value.name for value in proto.output)
-        unused = [
-            node
-            for node in proto.node
-            if node.op_type in _KEEPING_CUTS and not domain_of(node.domain) and read.isdisjoint(node.output)
-        ]
-        if not unused:
-            return
-        for node in unused:
-            proto.node.remove(node)

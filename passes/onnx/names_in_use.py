@@ -1,8 +1,9 @@
-"""Names in use in a model: all that are taken, those of values that callers may give, constants that nobody uses."""
+"""Names in use in a model: all that are taken, those of values that callers may give, what nobody uses any more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
@@ -50,6 +51,31 @@ def drop_constants(graph: onnx.GraphProto, names: set[str]) -> None:
     _drop(graph.node, lambda node: node.op_type == "Constant" and node.output[0] in names)
     _drop(graph.value_info, lambda value: value.name in names)
     _drop(graph.quantization_annotation, lambda entry: entry.tensor_name in names)
+
+
+def drop_unused(graph: onnx.GraphProto, names: Iterable[str]) -> None:
+    """Drops those of these values that nothing in the graph or its subgraphs uses, and what only led to them, but for
+    inputs and results."""
+    kept = {value.name for value in (*graph.input, *graph.output)}
+    uses = Counter(name for node in graph.node for name in (*node.input, *captured_names(node)))
+    makers = {name: node for node in graph.node for name in node.output}
+    waiting = list(names)
+    dropped: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        maker = makers.get(name)
+        # The empty name stands for an input or output that is left out.
+        together = [name] if maker is None else [output for output in maker.output if output]
+        if not name or name in dropped or any(uses[each] or each in kept for each in together):
+            continue
+        dropped.update(together)
+        if maker is not None:
+            for used in (*maker.input, *captured_names(maker)):
+                uses[used] -= 1
+                waiting.append(used)
+    _drop(graph.node, lambda node: not dropped.isdisjoint(node.output))
+    _drop(graph.initializer, lambda tensor: tensor.name in dropped)
+    _drop(graph.value_info, lambda value: value.name in dropped)
 
 
 def _drop(entries: Any, is_meant: Callable[[Any], bool]) -> None:

@@ -108,6 +108,20 @@ def test_two_convolutions_of_one_value():
     assert _dilations(check_optimized(model).model) == [[3, 2]]
 
 
+@pytest.mark.parametrize("captured", ["turned", "b"])
+def test_views_that_a_subgraph_reads_stay(captured: str):
+    negated = oh.make_node("Neg", [captured], ["n"])
+    shape = {"turned": (3, 2, 2, 3, 4, 4), "b": (12, 3, 4, 4)}[captured]
+    branch = oh.make_graph([negated], "branch", [], [value("n", *shape)])
+    nodes = [
+        oh.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        oh.make_node("Cast", ["sum"], ["which"], to=onnx.TensorProto.BOOL),
+        oh.make_node("If", ["which"], ["z"], then_branch=branch, else_branch=branch),
+    ]
+    model = _model(CONV, *nodes, outputs={"y": (2, 5, 6, 4), "z": shape})
+    assert _dilations(check_optimized(model).model) == [[3, 2]]
+
+
 @pytest.mark.parametrize(("part", "extents"), [({}, 4), ({"start": 0}, 4), ({"start": 1, "end": 3}, 2)])
 def test_the_shape_of_what_goes_is_a_constant(part: dict[str, Any], extents: int):
     shape = [
