@@ -94,12 +94,13 @@ def _left_cost(node: Node, result: Order, part: int) -> int:
 
 def is_constant(node: Node, number: int, *through: str) -> bool:
     """Whether an operand is a constant, or what Transposes, and nodes of operators `through`, make of one."""
-    makers, name = node.graph.makers, node.inputs[number]
-    while (maker := makers.get(name)) is not None:
-        if not is_transpose(maker) and maker.op_type not in through:
+    constants, makers, name = node.graph.constants, node.graph.makers, node.inputs[number]
+    while name not in constants:
+        maker = makers.get(name)
+        if maker is None or not (is_transpose(maker) or maker.op_type in through):
             return False
         name = maker.inputs[0]
-    return name in node.graph.constants
+    return True
 
 
 def _has_constant(node: Node) -> bool:
