@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.tensor_protos import array_of, stored_bytes
 from layout_ir.frontends.onnx.weights_in_file import OpenWeights
@@ -72,8 +73,18 @@ def has_numbers(tensor: onnx.TensorProto) -> bool:
     return tensor.data_type not in (tensor.UNDEFINED, tensor.STRING)
 
 
-def constant_of(attribute: onnx.AttributeProto) -> onnx.TensorProto | None:
-    """The tensor that a Constant node gives; None for strings and sparse tensors."""
+def node_constants(nodes: Iterable[onnx.NodeProto]) -> dict[str, onnx.TensorProto]:
+    """By name, the tensors of numbers that Constant nodes among these give; sparse ones are not told."""
+    found: dict[str, onnx.TensorProto] = {}
+    for node in nodes:
+        if node.op_type == "Constant" and not domain_of(node.domain) and len(node.attribute) == 1:
+            tensor = _given_tensor(node.attribute[0])
+            if tensor is not None and has_numbers(tensor):
+                found[node.output[0]] = tensor
+    return found
+
+
+def _given_tensor(attribute: onnx.AttributeProto) -> onnx.TensorProto | None:
     import onnx
 
     kinds = onnx.TensorProto

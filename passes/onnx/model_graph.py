@@ -18,7 +18,7 @@ from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.inferred_types import SMALL
-from layout_ir.passes.onnx.model_constants import PendingTensor, constant_of, has_numbers
+from layout_ir.passes.onnx.model_constants import PendingTensor, has_numbers, node_constants
 from layout_ir.passes.onnx.names_in_use import names_of
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_identity, is_static
 from layout_ir.passes.onnx.value_shapes import UNKNOWN_EXTENT, Shapes, bits_of, shape_of
@@ -72,13 +72,8 @@ class Graph:
             t.name: t for t in proto.initializer if t.name not in overridable and has_numbers(t)
         }
         """Constants of the model that no caller may replace."""
-        self.constants: dict[str, onnx.TensorProto] = dict(self.initializers)
+        self.constants: dict[str, onnx.TensorProto] = {**self.initializers, **node_constants(proto.node)}
         """These, and what Constant nodes give."""
-        for node in proto.node:
-            if node.op_type == "Constant" and domain_of(node.domain) == "" and len(node.attribute) == 1:
-                tensor = constant_of(node.attribute[0])
-                if tensor is not None and has_numbers(tensor):
-                    self.constants[node.output[0]] = tensor
         self.batches: frozenset[Extent] = frozenset() if outer is None else outer.batches
         """The names of extents that count as 1 in bytes moved."""
         self.counted: Mapping[Extent, int] = {} if outer is None else outer.counted

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within, used_names
+from layout_ir.frontends.onnx.functions import domain_of, fresh_name
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.onnx.names_in_use import names_of
+from layout_ir.passes.onnx.model_constants import node_constants
+from layout_ir.passes.onnx.names_in_use import drop_constants, names_of, unused_constants
 
 if TYPE_CHECKING:
     import onnx
@@ -29,7 +30,7 @@ _ZERO_POINT = 2
 def make_moved_integers_unsigned(model: onnx.ModelProto) -> None:
     """Makes the results of QuantizeLinear in `model` unsigned that reach DequantizeLinear alone, through a Transpose.
 
-    Their zero points are initializers of the same graph, which are left for those who use them besides.
+    Their zero points are constants of the same graph, which are left for those who use them besides.
     """
     taken: set[str] = set()
     for graph in graphs_within(model.graph):
@@ -43,12 +44,7 @@ def _signed_chains(graph: onnx.GraphProto) -> Iterator[list[onnx.NodeProto]]:
     """The nodes of each chain: a QuantizeLinear, and all that its result comes to, Transposes and DequantizeLinear."""
     if all(node.op_type != "QuantizeLinear" for node in graph.node):
         return
-    signed = {
-        tensor.name
-        for tensor in graph.initializer
-        if tensor.data_type == _INT8 and tensor.data_location != tensor.EXTERNAL
-    }
-    signed -= {value.name for value in graph.input}  # callers may give another
+    signed = {name for name, tensor in _constants(graph).items() if tensor.data_type == _INT8}
     kept = {value.name for value in graph.output}
     users: dict[str, list[onnx.NodeProto]] = {}
     for node in graph.node:
@@ -68,6 +64,14 @@ def _signed_chains(graph: onnx.GraphProto) -> Iterator[list[onnx.NodeProto]]:
                 yield chain
 
 
+def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+    """By name, the constants of the graph that are in the model and that no caller may replace."""
+    inputs = {value.name for value in graph.input}
+    initializers = {tensor.name: tensor for tensor in graph.initializer if tensor.name not in inputs}
+    found = {**initializers, **node_constants(graph.node)}
+    return {name: tensor for name, tensor in found.items() if tensor.data_location != tensor.EXTERNAL}
+
+
 def _is_transpose(node: onnx.NodeProto) -> bool:
     return node.op_type == "Transpose" and not domain_of(node.domain)
 
@@ -84,7 +88,7 @@ def _make_unsigned(
     import numpy as np
     import onnx.numpy_helper
 
-    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    constants = _constants(graph)
     shifted: dict[str, str] = {}
     changed: set[str] = set()
     for chain in chains:
@@ -94,12 +98,8 @@ def _make_unsigned(
                 continue
             before = node.input[_ZERO_POINT]
             if before not in shifted:
-                name, number = f"{before}_unsigned", 1
-                while name in taken:
-                    number += 1
-                    name = f"{before}_unsigned_{number}"
-                taken.add(name)
-                array = array_of(tensors[before], None, before).astype(np.int16) + 128
+                name = fresh_name(f"{before}_unsigned", taken)
+                array = array_of(constants[before], None, before).astype(np.int16) + 128
                 graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.uint8), name))
                 shifted[before] = name
             node.input[_ZERO_POINT] = shifted[before]
@@ -111,8 +111,4 @@ def _make_unsigned(
     for value in graph.value_info:
         if value.name in changed:
             value.type.tensor_type.elem_type = _UINT8
-    used = {name for node in graph.node for name in used_names(node)}
-    for number in reversed(range(len(graph.initializer))):
-        name = graph.initializer[number].name
-        if name in shifted and name not in used:
-            del graph.initializer[number]
+    drop_constants(graph, unused_constants(graph) & shifted.keys())

@@ -11,7 +11,7 @@ import pytest
 
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from tests.frontends.onnx.onnxruntime_oracle import session_results
-from tests.passes.onnx.optimized import initializer, model_of, transpose, value
+from tests.passes.onnx.optimized import initializer, model_of, op_types, transpose, value
 
 INT8, UINT8 = onnx.TensorProto.INT8, onnx.TensorProto.UINT8
 
@@ -47,6 +47,18 @@ def test_integers_that_a_transpose_moves_are_unsigned_and_the_same_numbers(zero_
     # Some are saturated.
     feeds = {"x": 2 * np.random.default_rng(0).standard_normal((2, 3, 5)).astype(np.float32)}
     (wanted,), (found,) = session_results(before, feeds), session_results(after, feeds)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_zero_points_that_nodes_give():
+    model = _moved(np.int8(3))
+    zero_point = model.graph.initializer.pop()
+    model.graph.node.insert(0, oh.make_node("Constant", [], ["z"], value=zero_point))
+    feeds = {"x": np.random.default_rng(0).standard_normal((2, 3, 5)).astype(np.float32)}
+    (wanted,) = session_results(model, feeds)
+    make_moved_integers_unsigned(model)
+    assert _zero_points(model) == [UINT8, UINT8] and "Constant" not in op_types(model)
+    (found,) = session_results(model, feeds)
     np.testing.assert_array_equal(found, wanted)
 
 
