@@ -73,10 +73,18 @@ def _add_sizes(graph: Graph, integers: Mapping[str, NDArray[Any]], counted: dict
             if type is not None and shape is not None and shape != graph.shape(name):
                 sized.set_known_type(name, type_with_shape(type, shape), shape)
         infer_results(sized, node, evaluation.integers_of(node))
+        for name in filter(None, node.outputs):
+            # How many dims there are may depend on an extent as well, and is not what its count says.
+            if _rank(sized.shape(name)) != _rank(graph.shape(name)):
+                sized.set_type(name, in_numbers(name), graph.element_type(name))
         found = named_sizes(graph, {name: sized.shape(name) for name in node.outputs if name})
         if new := {name: size for name, size in found.items() if name not in counted}:
             counted.update(new)
             known.clear()
+
+
+def _rank(shape: Shape | None) -> int | None:
+    return None if shape is None else len(shape)
 
 
 def named_sizes(graph: Graph, shapes: Mapping[str, Shape | None]) -> dict[Extent, int]:
