@@ -120,6 +120,7 @@ class GraphRewriter:
         sparse = [tensor.values.name for tensor in proto.sparse_initializer]
         given = [*(v.name for v in proto.input), *(t.name for t in proto.initializer), *sparse]
         self.there.update(name for name in given if name not in self.graph.constants)
+        self.there.update(self.graph.outer_constants)
         nodes, origins = self.out.nodes, self.origins
         for node in self.values.nodes:
             count = len(nodes)

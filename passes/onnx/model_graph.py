@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
-from layout_ir.frontends.onnx.subgraphs import captured_names
+from layout_ir.frontends.onnx.subgraphs import captured_names, outer_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_constants import PendingTensor, has_numbers, node_constants
@@ -72,8 +72,13 @@ class Graph:
             t.name: t for t in proto.initializer if t.name not in overridable and has_numbers(t)
         }
         """Constants of the model that no caller may replace."""
-        self.constants: dict[str, onnx.TensorProto] = {**self.initializers, **node_constants(proto.node)}
-        """These, and what Constant nodes give."""
+        self.outer_constants: dict[str, onnx.TensorProto] = {}
+        """Constants of the graphs around a subgraph that it uses."""
+        if outer is not None:
+            known = outer.constants
+            self.outer_constants = {name: known[name] for name in outer_names(proto) if name in known}
+        self.constants = {**self.outer_constants, **self.initializers, **node_constants(proto.node)}
+        """All that are known: these, and what Constant nodes give."""
         self.batches: frozenset[Extent] = frozenset() if outer is None else outer.batches
         """The names of extents that count as 1 in bytes moved."""
         self.counted: Mapping[Extent, int] = {} if outer is None else outer.counted
