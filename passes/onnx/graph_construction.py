@@ -28,18 +28,20 @@ def graphs_of_model(
     known: Mapping[str, NDArray[Any]] | None = None,
     stated: Mapping[str, onnx.TypeProto] | None = None,
     inference: TypeInference | None = None,
+    inner: Sequence[Mapping[str, NDArray[Any]]] = (),
 ) -> list[Graph]:
     """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
     `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
-    that are not in the order they are stored in, and takes more of them; `known` has what constants decide, and
-    `stated` types that shape inference does not find. `inference` is one of the model without `shapes`, if any.
+    that are not in the order they are stored in, and takes more of them; `known` has what constants decide, `inner` what
+    they decide in each subgraph, and `stated` types that shape inference does not find. `inference` is one of the model
+    without `shapes`, if any.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     overridable = overridable_names(model)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    tables = (inference or TypeInference(model, overridable, {}, stated or {})).types(known or {})
-    sized = inferred_types(model, overridable, shapes, known or {}, stated or {}) if shapes else tables
+    tables = (inference or TypeInference(model, overridable, {}, stated or {})).types(known or {}, inner)
+    sized = inferred_types(model, overridable, shapes, known or {}, stated or {}, inner) if shapes else tables
     is_alone = len(tables) == 1
     taken = None if is_alone else names_of(model.graph)
     graphs = [

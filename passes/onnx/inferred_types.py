@@ -52,9 +52,10 @@ def inferred_types(
     shapes: Mapping[str, Sequence[int]],
     known: Mapping[str, NDArray[Any]],
     stated: Mapping[str, onnx.TypeProto],
+    inner: Sequence[Mapping[str, NDArray[Any]]] = (),
 ) -> list[ValueTypes]:
-    """The types of values by name, as `TypeInference` finds them for what is `known`."""
-    return TypeInference(model, overridable, shapes, stated).types(known)
+    """The types of values by name, as `TypeInference` finds them for what is `known`, and in subgraphs `inner`."""
+    return TypeInference(model, overridable, shapes, stated).types(known, inner)
 
 
 class TypeInference:
@@ -88,15 +89,17 @@ class TypeInference:
         self._read: frozenset[str] = frozenset()
         """The values that decide which nodes stand for others in the model that was inferred."""
 
-    def types(self, known: Mapping[str, NDArray[Any]]) -> list[ValueTypes]:
+    def types(
+        self, known: Mapping[str, NDArray[Any]], inner: Sequence[Mapping[str, NDArray[Any]]] = ()
+    ) -> list[ValueTypes]:
         """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within
-        them. `known` has the elements of values that constants decide."""
+        them. `known` has the elements of values that constants decide, `inner` those of subgraphs, in that order."""
         last = self._last
         if last is not None and not last[0] and self._goes_on_from(last[1], known):
             # Where nothing was believed, nothing is where more is known.
             inference, first, claimed, believed = _with(last[1], known), last[0], [set(last[2])], []
         else:
-            inference = self._inference(known)
+            inference = self._inference(known, inner)
             inputs = inference.model.graph.input
             told = [
                 {name: type for name, type in said.items() if name in self._stated or not self._shapes}
@@ -131,7 +134,9 @@ class TypeInference:
             types.claimed = frozenset(names)
         return found
 
-    def _inference(self, known: Mapping[str, NDArray[Any]]) -> RepeatedInference | WholeInference:
+    def _inference(
+        self, known: Mapping[str, NDArray[Any]], inner: Sequence[Mapping[str, NDArray[Any]]]
+    ) -> RepeatedInference | WholeInference:
         """What inference finds before anything is believed."""
         if self._first is not None and self._goes_on_from(self._first, known):
             return _with(self._first, known)
@@ -148,6 +153,8 @@ class TypeInference:
             for graph in reversed(_all_graphs(light.graph)):  # a node is copied with its subgraphs
                 _made_standard(graph, own=own)
         lights = graphs_in(light.graph)
+        for graph, decided in zip(lights[1:], inner, strict=False):
+            _make_known(graph, decided)
         if len(lights) > 1:
             _tell_constants(light.graph, {})
         inference = WholeInference(light, graphs_in)
@@ -349,16 +356,13 @@ def _without_weights(
     """A copy of the model in which large initializers are inputs, and what is `known` is an initializer."""
     import onnx
     import onnx.helper
-    import onnx.numpy_helper
 
     light = onnx.ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
     light.functions.extend(model.functions)
     source, graph = model.graph, light.graph
     graph.name = source.name
-    graph.node.extend(
-        [n for n in source.node if len(n.output) != 1 or n.output[0] not in known] if known else source.node
-    )
-    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in known.items())
+    graph.node.extend(source.node)
+    _make_known(graph, known)
     graph.output.extend(source.output)
     constants = {t.name for t in source.initializer} - overridable
     for value in source.input:
@@ -379,6 +383,18 @@ def _without_weights(
         name, element = sparse.values.name, sparse.values.data_type
         graph.input.append(onnx.helper.make_tensor_value_info(name, element, list(sparse.dims)))
     return light
+
+
+def _make_known(graph: onnx.GraphProto, known: Mapping[str, NDArray[Any]]) -> None:
+    """Puts initializers in the place of the nodes that give what is `known`."""
+    import onnx.numpy_helper
+
+    if not known:
+        return
+    places = [k for k, n in enumerate(graph.node) if len(n.output) == 1 and n.output[0] in known]
+    for place in reversed(places):
+        del graph.node[place]
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in known.items())
 
 
 def _fix_shape(value: onnx.ValueInfoProto, shape: Sequence[int]) -> None:

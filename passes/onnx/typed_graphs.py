@@ -61,7 +61,7 @@ def _typed_graphs(
             del integers[name]
     inference = TypeInference(model, overridable_names(model), {}, stated)
     graphs = graphs_of_model(model, folder, shapes, pending, integers, stated, inference)
-    if not any(map(has_open_results, graphs[0].nodes)):
+    if not _are_open(graphs):
         return graphs
     if not integers and not shapes and len(graphs) == 1 and _has_static_inputs(graphs[0]):
         # To infer all types once more is quicker than those of single nodes, if that finds them all.
@@ -69,24 +69,34 @@ def _typed_graphs(
         if found:
             before = graphs[0].types
             graphs[0].replace_types(*inference.types(found))
-            if not any(map(has_open_results, graphs[0].nodes)):
+            if not _are_open(graphs):
                 integers |= found
                 return graphs
             graphs[0].replace_types(before)
+    inner: list[dict[str, NDArray[Any]]] = [{} for _ in graphs[1:]]
     while True:
-        more = decided_integers(graphs[0], integers)
-        if not more.keys() - integers.keys():
+        known = [integers, *inner]
+        found = list(map(decided_integers, graphs, known))
+        if not any(more.keys() - before.keys() for more, before in zip(found, known, strict=True)):
             return graphs
-        integers |= more
+        for before, more in zip(known, found, strict=True):
+            before |= more
         # Types were inferred on the way; once all extents are known, no more can be found.
         if len(graphs) == 1 and not shapes:
-            if not any(map(has_open_results, graphs[0].nodes)):
+            if not _are_open(graphs):
                 return graphs
             (types,) = inference.types(integers)
             graphs[0].replace_types(types)
             graphs[0].claimed = types.claimed
         else:
-            graphs = graphs_of_model(model, folder, shapes, pending, integers, stated, inference)
+            graphs = graphs_of_model(model, folder, shapes, pending, integers, stated, inference, inner)
+            for graph, decided in zip(graphs[1:], inner, strict=True):
+                graph.computed |= decided
+
+
+def _are_open(graphs: Sequence[Graph]) -> bool:
+    """Whether some extent of a result of some node is not known."""
+    return any(has_open_results(node) for graph in graphs for node in graph.nodes)
 
 
 def _has_static_inputs(graph: Graph) -> bool:

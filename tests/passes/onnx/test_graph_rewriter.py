@@ -105,6 +105,25 @@ def _branches(back: tuple[int, ...]) -> onnx.ModelProto:
     return model_of(nodes, [condition, value("x", 4, 4)], [value("y", 4, 4), value("z", 4, 4)])
 
 
+@pytest.mark.parametrize("is_needed", [False, True])
+def test_a_constant_from_outside_is_turned_in_the_branch_that_wants_it_so(is_needed: bool):
+    nodes = [transpose("w", "t", 1, 0), oh.make_node("Add", ["x", "t"], ["sum"])]
+    branch = oh.make_graph(nodes, "branch", [], [value("sum", 3, 4)])
+    other = oh.make_graph([oh.make_node("Neg", ["x"], ["n"])], "other", [], [value("n", 3, 4)])
+    outer = [oh.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=other)]
+    results = [value("y", 3, 4)]
+    if is_needed:
+        outer.append(oh.make_node("Neg", ["w"], ["z"]))
+        results.append(value("z", 4, 3))
+    inputs = [value("x", 3, 4), value("c", dtype=onnx.TensorProto.BOOL)]
+    model = model_of(outer, inputs, results, [initializer("w", np.arange(12.0).reshape(4, 3))])
+    x = np.ones((3, 4), np.float32)
+    for condition in (False, True):
+        result = check_optimized(model, {"x": x, "c": np.array(condition)})
+        assert result.after.count == 0
+        assert [t.name for t in result.model.graph.initializer] == ["w"][: int(is_needed)]
+
+
 @pytest.mark.parametrize("condition", [True, False])
 def test_a_result_of_a_branch_that_is_a_value_from_outside_has_a_name_of_its_own(condition: bool):
     feeds = {"c": np.array(condition), "x": np.arange(-8, 8, dtype=np.float32).reshape(4, 4)}

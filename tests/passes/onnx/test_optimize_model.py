@@ -335,7 +335,7 @@ def test_subgraphs_take_outer_values_in_the_order_of_the_model():
     for test in (True, False):
         feeds = {"x": np.linspace(-1, 1, 120, dtype=np.float32).reshape(X), "c": np.array(test)}
         result = check_optimized(model, feeds)
-        assert (result.before.count, result.after.count) == (6, 3)
+        assert (result.before.count, result.after.count) == (6, 2)
 
 
 def test_a_model_without_transposes_is_not_looked_at_further(monkeypatch: pytest.MonkeyPatch):
