@@ -22,7 +22,6 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, cast
 
-from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.passes.onnx.model_constants import constant_tensor
 from layout_ir.passes.onnx.model_graph import VIEWS, Graph, Node, transpose_perm
 from layout_ir.passes.onnx.names_in_use import drop_unused

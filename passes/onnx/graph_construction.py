@@ -33,9 +33,9 @@ def graphs_of_model(
     """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
     `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
-    that are not in the order they are stored in, and takes more of them; `known` has what constants decide, `inner` what
-    they decide in each subgraph, and `stated` types that shape inference does not find. `inference` is one of the model
-    without `shapes`, if any.
+    that are not in the order they are stored in, and takes more of them; `known` has what constants decide, `inner`
+    what they decide in each subgraph, and `stated` types that shape inference does not find. `inference` is one of the
+    model without `shapes`, if any.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     overridable = overridable_names(model)

@@ -24,8 +24,8 @@ def _front(parts: str, extent: int | str) -> onnx.GraphProto:
 
 
 def _branches(rows: int | str) -> list[Graph]:
-    branches = {"then_branch": _front("two", "rows of then"), "else_branch": _front("three", "rows of else")}
-    node = oh.make_node("If", ["c"], ["y"], **branches)
+    then, other = _front("two", "rows of then"), _front("three", "rows of else")
+    node = oh.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)
     constants = [initializer(name, [n]) for n, name in enumerate(("zero", "one", "two", "three"))]
     inputs = [value("x", 5, rows), value("c", dtype=onnx.TensorProto.BOOL)]
     model = model_of([node], inputs, [value("y", 5, "some")], constants)
