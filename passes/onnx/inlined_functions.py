@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import nodes_within
+from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +34,11 @@ def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | N
         inlined = onnx.inliner.inline_selected_functions(_with_defaults_given(model), sorted(moving))
     except RuntimeError:  # ONNX does not write out functions for other versions of the operators
         return None
-    return inlined if _calls(inlined.graph.node) != _calls(model.graph.node) else None
+    if _calls(inlined.graph.node) == _calls(model.graph.node):
+        return None
+    # A body may do without what it is given.
+    drop_constants(inlined.graph, unused_constants(inlined.graph) - unused_constants(model.graph))
+    return inlined
 
 
 def _moving_functions(model: onnx.ModelProto) -> set[tuple[str, str]]:

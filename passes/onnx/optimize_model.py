@@ -103,6 +103,10 @@ def optimize_orders(
             # What is moved in a function is the same in both: it counts in the one alone, before and after.
             if other.gain > result.gain:
                 result = other
+            elif within := other.after.count - result.after.count:
+                result.notes.append(
+                    f"Transposes in the bodies of functions: {within}, which stay and are not counted"
+                )
         if decided is not None:
             other = choose(decided, dict(pending))
             # The branch that is not taken has no part in what is left; before, it had one.

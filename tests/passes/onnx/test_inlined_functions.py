@@ -6,7 +6,7 @@ import onnx
 import onnx.helper as oh
 
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
-from tests.passes.onnx.optimized import check_optimized, model_of, transpose, value
+from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
 
 
 def _function(name: str, *body: onnx.NodeProto, opset: int = 18) -> onnx.FunctionProto:
@@ -27,6 +27,17 @@ def test_a_function_with_a_transpose_is_written_out_and_so_are_those_that_call_i
     found = with_moving_functions_inlined(_calling("Outer", inner, outer))
     assert found is not None
     assert [node.op_type for node in found.graph.node] == ["Transpose", "Relu"] * 2
+
+
+def test_what_a_body_does_without_goes():
+    function = oh.make_function(
+        "my", "F", ["p", "unused"], ["q"], [transpose("p", "q", 1, 0)], [oh.make_opsetid("", 18)]
+    )
+    node = oh.make_node("F", ["x", "c"], ["y"], domain="my")
+    constants = [initializer("c", 1.0), initializer("idle", 1.0)]
+    model = model_of([node], [value("x", 2, 2)], [value("y", 2, 2)], constants, functions=[function])
+    found = with_moving_functions_inlined(model)
+    assert found is not None and [tensor.name for tensor in found.graph.initializer] == ["idle"]
 
 
 def test_an_attribute_that_a_call_does_not_give_has_the_default_of_the_function():
