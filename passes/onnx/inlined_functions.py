@@ -34,7 +34,7 @@ def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | N
         inlined = onnx.inliner.inline_selected_functions(_with_defaults_given(model), sorted(moving))
     except RuntimeError:  # ONNX does not write out functions for other versions of the operators
         return None
-    if _calls(inlined.graph.node) == _calls(model.graph.node):
+    if _calls(inlined.graph.node, moving) == _calls(model.graph.node, moving):
         return None
     # A body may do without what it is given.
     drop_constants(inlined.graph, unused_constants(inlined.graph) - unused_constants(model.graph))
@@ -68,8 +68,10 @@ def _with_defaults_given(model: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
-def _calls(nodes: Iterable[onnx.NodeProto]) -> int:
-    return sum(1 for node in nodes for _ in (node, *nodes_within(node)))
+def _calls(nodes: Iterable[onnx.NodeProto], functions: set[tuple[str, str]]) -> int:
+    """How often these nodes, and those in their subgraphs, call one of these functions."""
+    found = (each for node in nodes for each in (node, *nodes_within(node)))
+    return sum((domain_of(each.domain), each.op_type) in functions for each in found)
 
 
 def _operators(nodes: Iterable[onnx.NodeProto]) -> set[tuple[str, str]]:
