@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import nodes_within
+from layout_ir.passes.onnx.graph_check import check_names
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ _MOST_BYTES = 1 << 30
 def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """A copy of the model without calls of functions that move something, which calls all others as before.
 
-    None where it has no such calls, is too large, or has a function for other versions of the operators than its own.
+    None where it has no such calls, is too large, or has a function for other versions of the operators than its own, or
+    one that ONNX does not write out well.
     """
     moving = _moving_functions(model)
     if not moving or model.ByteSize() > _MOST_BYTES:
@@ -35,6 +38,11 @@ def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | N
     except RuntimeError:  # ONNX does not write out functions for other versions of the operators
         return None
     if _calls(inlined.graph.node, moving) == _calls(model.graph.node, moving):
+        return None
+    try:
+        # ONNX 1.23 forgets the names of what a subgraph gives as it came in.
+        check_names(inlined.graph)
+    except LayoutError:
         return None
     # A body may do without what it is given.
     drop_constants(inlined.graph, unused_constants(inlined.graph) - unused_constants(model.graph))

@@ -60,6 +60,23 @@ def test_negative_a_function_that_moves_nothing_is_called_as_before():
     )
 
 
+def test_negative_a_function_that_onnx_writes_out_with_names_of_nothing_is_called_as_before():
+    body = oh.make_graph(
+        [oh.make_node("Identity", ["go"], ["on"]), transpose("k", "t", 1, 0)],
+        "body",
+        [
+            value("i", dtype=onnx.TensorProto.INT64),
+            value("go", dtype=onnx.TensorProto.BOOL),
+            value("k", 2, 2),
+        ],
+        [value("on", dtype=onnx.TensorProto.BOOL), value("k", 2, 2)],
+    )
+    once = oh.make_node("Constant", [], ["once"], value_int=1)
+    loop = oh.make_node("Loop", ["once", "", "p"], ["q"], body=body)
+    result = check_optimized(_calling("F", _function("F", once, loop)))
+    assert [node.op_type for node in result.model.graph.node] == ["F", "F"]
+
+
 def test_negative_a_function_for_another_version_of_the_operators_is_called_as_before():
     assert (
         with_moving_functions_inlined(_calling("F", _function("F", transpose("p", "q", 1, 0), opset=9)))
