@@ -7,15 +7,17 @@ runtime does not enter the other one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.functions import Call, domain_of, fresh_name, node_title
+from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_within
 from layout_ir.frontends.onnx.taken_branches import TakenBranch, taken_branch
 from layout_ir.passes.onnx.constant_folding import decided_conditions
 from layout_ir.passes.onnx.model_constants import PendingTensor
-from layout_ir.passes.onnx.names_in_use import drop_unused, names_of
+from layout_ir.passes.onnx.names_in_use import drop_constants, drop_unused, names_of, unused_constants
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 
 if TYPE_CHECKING:
@@ -30,37 +32,53 @@ def with_decided_branches(
     What inputs without a fixed extent would decide stays undecided, whatever shapes the Transposes are weighed for.
     """
     result: onnx.ModelProto | None = None
-    while any(node.op_type == "If" for node in model.graph.node):
+    idle: set[str] = set()
+    while any(node.op_type == "If" for graph in graphs_within(model.graph) for node in graph.node):
         graphs = typed_graphs(model, folder, {}, pending, {}, {})
-        conditions = decided_conditions(graphs[0])
+        conditions = list(map(decided_conditions, graphs))
         for graph in graphs:
             graph.release()
-        decided = [number for number, node in enumerate(model.graph.node) if _condition(node) in conditions]
-        if not decided:
+        # What is in a branch that is written out is in another graph then.
+        place = next((k for k, graph in enumerate(graphs) if _decided(graph.proto, conditions[k])), None)
+        if place is None:
             break
         if result is None:
+            idle = unused_constants(model.graph)
             result = type(model)()
             result.CopyFrom(model)
         model = result
-        read = dict.fromkeys(_condition(model.graph.node[number]) for number in decided)
+        graph = graphs_by_depth(result.graph)[place]
+        decided = _decided(graph, conditions[place])
+        read = dict.fromkeys(_condition(graph.node[number]) for number in decided)
         try:
-            _write_branches(result.graph, decided, conditions)
+            _write_branches(result, graph, decided, conditions[place])
         except LayoutError:
             return None  # what is wrong with the node is not for us to say
-        drop_unused(result.graph, read)
+        drop_unused(graph, read)
+    if result is not None:
+        # A condition may come from around the graph that it decides in.
+        drop_constants(result.graph, unused_constants(result.graph) - idle)
     return result
+
+
+def _decided(graph: onnx.GraphProto, conditions: Mapping[str, bool]) -> list[int]:
+    """The numbers of the nodes whose branch the `conditions` decide."""
+    return [number for number, node in enumerate(graph.node) if _condition(node) in conditions]
 
 
 def _condition(node: onnx.NodeProto) -> str:
     return node.input[0] if node.op_type == "If" and not domain_of(node.domain) and node.input else ""
 
 
-def _write_branches(graph: onnx.GraphProto, decided: list[int], conditions: dict[str, bool]) -> None:
-    """Puts the nodes of a branch in the place of each of these Ifs. Raises LayoutError where one has no such branch."""
+def _write_branches(
+    model: onnx.ModelProto, graph: onnx.GraphProto, decided: list[int], conditions: Mapping[str, bool]
+) -> None:
+    """Puts the nodes of a branch in the place of each of these Ifs of a graph of the model. Raises LayoutError where
+    one has no such branch."""
     given = list(graph.node)
     del graph.node[:]
     graph.node.extend(node for number, node in enumerate(given) if number not in decided)
-    taken = names_of(graph) | {name for number in decided for name in given[number].output}
+    taken = names_of(model.graph) | {name for number in decided for name in given[number].output}
     nodes: list[onnx.NodeProto] = []
     for number, node in enumerate(given):
         if number not in decided:

@@ -30,7 +30,7 @@ def graphs_of_model(
     inference: TypeInference | None = None,
     inner: Sequence[Mapping[str, NDArray[Any]]] = (),
 ) -> list[Graph]:
-    """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
+    """The graph of a model and all subgraphs of its nodes, those of one depth before those within them.
 
     `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
     that are not in the order they are stored in, and takes more of them; `known` has what constants decide, `inner`

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from layout_ir.frontends.onnx.function_body import TensorType, constant_type, type_of
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.stand_ins import UNTYPED, standard_nodes
-from layout_ir.frontends.onnx.subgraphs import graphs_of, outer_names
+from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_of, outer_names
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
 from layout_ir.passes.onnx.repeated_inference import RepeatedInference, can_repeat
 from layout_ir.passes.onnx.reshape_types import ReshapeTypes
@@ -80,7 +80,7 @@ class TypeInference:
         self._of_runtime = any(
             domain_of(entry.domain).startswith("com.microsoft") for entry in model.opset_import
         )
-        self._claims = [_claims(graph) for graph in _all_graphs(model.graph)]
+        self._claims = [_claims(graph) for graph in graphs_by_depth(model.graph)]
         self._claims[0].update(stated)
         self._first: RepeatedInference | None = None
         """What was found first, before anything was believed."""
@@ -143,14 +143,14 @@ class TypeInference:
         model = self.model
         light = _without_weights(model, self._overridable, self._shapes, known)
         # What has no subgraphs is not searched for them again.
-        graphs_in = _all_graphs if len(self._claims) > 1 else _alone
+        graphs_in = graphs_by_depth if len(self._claims) > 1 else _alone
         for graph in graphs_in(light.graph):
             _forget(graph)
             (graph.input if graph is light.graph else graph.value_info).extend(_take_out_of_files(graph))
         self._read = write_out_ranges(light.graph, self._opset())
         own = {(domain_of(function.domain), function.name) for function in model.functions}
         if self._of_runtime:
-            for graph in reversed(_all_graphs(light.graph)):  # a node is copied with its subgraphs
+            for graph in reversed(graphs_by_depth(light.graph)):  # a node is copied with its subgraphs
                 _made_standard(graph, own=own)
         lights = graphs_in(light.graph)
         for graph, decided in zip(lights[1:], inner, strict=False):
@@ -411,16 +411,6 @@ def _name_extents(value: onnx.ValueInfoProto) -> None:
     ):
         if not dim.WhichOneof("value") or (dim.dim_param == "" and not dim.HasField("dim_value")):
             dim.dim_param = f"dim {number} of {value.name}"
-
-
-def _all_graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
-    """The graph and its subgraphs, those of one depth before those within them."""
-    graphs = [graph]
-    for found in graphs:
-        for node in found.node:
-            if node.attribute:
-                graphs += graphs_of(node)
-    return graphs
 
 
 def _alone(graph: onnx.GraphProto) -> list[onnx.GraphProto]:

@@ -25,8 +25,8 @@ _MOST_BYTES = 1 << 30
 def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """A copy of the model without calls of functions that move something, which calls all others as before.
 
-    None where it has no such calls, is too large, or has a function for other versions of the operators than its own, or
-    one that ONNX does not write out well.
+    None where it has no such calls, is too large, or has a function for other versions of the operators than its own,
+    or one that ONNX does not write out well.
     """
     moving = _moving_functions(model)
     if not moving or model.ByteSize() > _MOST_BYTES:

@@ -40,6 +40,16 @@ def graphs_within(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
 
 
+def graphs_by_depth(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
+    """A graph and the subgraphs of its nodes, those of one depth before those within them."""
+    graphs = [graph]
+    for found in graphs:
+        for node in found.node:
+            if node.attribute:
+                graphs += graphs_of(node)
+    return graphs
+
+
 def bodies_of(model: onnx.ModelProto) -> Iterator[Body]:
     """The graph of a model, its functions and all their subgraphs, what is inside before what is around it."""
     yield from graphs_within(model.graph)

@@ -11,6 +11,7 @@ import onnx.helper as oh
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from layout_ir.frontends.onnx.subgraphs import graphs_by_depth
 from layout_ir.passes.onnx.decided_branches import with_decided_branches
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
 
@@ -94,6 +95,25 @@ def test_branches_in_branches_and_what_they_take_from_outside():
     )  # fmt: skip
     result = check_optimized(branching(graph([oh.make_node("Relu", ["t"], ["w"]), inner])))
     assert sorted(op_types(result.model)) == ["Add", "Relu"]
+
+
+def test_a_decided_branch_in_one_that_is_not():
+    inner = oh.make_node(
+        "If", ["c"], ["r"],
+        then_branch=graph([oh.make_node("Relu", ["t"], ["u"]), back("q")], "q"),
+        else_branch=graph([oh.make_node("Neg", ["t"], ["u"]), back("q")], "q"),
+    )  # fmt: skip
+    source = branching(graph([inner]), graph([oh.make_node("Abs", ["t"], ["u"]), back()]))
+    source.graph.node[-1].input[0] = "free"
+    source.graph.input.append(value("free", dtype=onnx.TensorProto.BOOL))
+    feeds = {"x": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32), "free": np.array(True)}
+    result = check_optimized(source, feeds)
+    assert result.after.count < result.before.count
+    branches = [[node.op_type for node in inner.node] for inner in graphs_by_depth(result.model.graph)[1:]]
+    assert [list(filter({"Relu", "Neg", "Abs", "If"}.__contains__, ops)) for ops in branches] == [
+        ["Abs"],
+        ["Relu"],
+    ]
 
 
 def test_results_that_are_no_values_of_the_branch():

@@ -34,6 +34,7 @@ from tests.passes.onnx.optimized import (
     value,
 )
 from tests.passes.onnx.random_models import random_model
+from tests.passes.onnx.restated_models import WAYS, WHICH
 from tests.seeds import seeds
 
 TARGETS = ("onnx", "ort-cpu")
@@ -85,6 +86,26 @@ def _check_random(seed: int) -> None:
 def test_random_models_compute_the_same(group: int):
     for seed in range(10 * group, 10 * group + 10):
         _check_random(seed)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("group", seeds(2, 16))
+def test_models_that_are_said_otherwise_cost_no_more(way: str, group: int):
+    found = 0
+    for seed in range(6 * group, 6 * group + 6):
+        random, target = Random(seed), TARGETS[seed % 2]
+        model, feeds = random_model(random, 10)
+        restated = WAYS[way](model, random)
+        if restated is None:
+            continue
+        found += 1
+        other, times = restated
+        dynamic = any(dim.dim_param for v in model.graph.input for dim in v.type.tensor_type.shape.dim)
+        result = check_optimized(model, feeds, target, compares_bytes=not dynamic)
+        feeds = {**feeds, WHICH: np.array(True)} if way == "in_branches" else feeds
+        again = check_optimized(other, feeds, target, compares_bytes=not dynamic)
+        assert again.after.cost <= times * result.after.cost or dynamic
+    assert found
 
 
 # The search -----------------------------------------------------------------------------------------------------
