@@ -124,23 +124,28 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
 
 
 def decided_conditions(graph: Graph) -> dict[str, bool]:
-    """By name, the conditions of the Ifs of a graph that constants and known shapes decide."""
+    """By name, the conditions of the Ifs of a graph, and of those in it, that its constants and known shapes decide."""
+    import onnx
+
     evaluation = Evaluation(graph)
     found: dict[str, bool] = {}
     before = 0
     for number, node in enumerate(graph.nodes):
-        if node.op_type != "If" or node.domain or not node.inputs:
+        names = {name for name in node.captures if graph.element_type(name) == onnx.TensorProto.BOOL}
+        if node.op_type == "If" and not node.domain:
+            names.update(node.inputs[:1])
+        if not names:
             continue
         evaluation.decide_all(graph.nodes[before:number])
         before = number
-        name = node.inputs[0]
-        array = None
-        if name in evaluation.decided:
-            array = evaluation.array(name)
-        elif name in graph.constants:
-            array = graph.small_constant(name)
-        if array is not None and array.size == 1:
-            found[name] = bool(array.all())
+        for name in names:
+            array = None
+            if name in evaluation.decided:
+                array = evaluation.array(name)
+            elif name in graph.constants:
+                array = graph.small_constant(name)
+            if array is not None and array.size == 1:
+                found[name] = bool(array.all())
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.functions import Call, domain_of, fresh_name, node_title
-from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_within
+from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_within, own_names
 from layout_ir.frontends.onnx.taken_branches import TakenBranch, taken_branch
 from layout_ir.passes.onnx.constant_folding import decided_conditions
 from layout_ir.passes.onnx.model_constants import PendingTensor
@@ -35,7 +35,12 @@ def with_decided_branches(
     idle: set[str] = set()
     while any(node.op_type == "If" for graph in graphs_within(model.graph) for node in graph.node):
         graphs = typed_graphs(model, folder, {}, pending, {}, {})
-        conditions = list(map(decided_conditions, graphs))
+        conditions: list[dict[str, bool]] = []
+        for graph in graphs:  # those around one come before it
+            around = {} if graph.outer is None else conditions[graphs.index(graph.outer)]
+            own = own_names(graph.proto)
+            outer = {name: condition for name, condition in around.items() if name not in own}
+            conditions.append({**outer, **decided_conditions(graph)})
         for graph in graphs:
             graph.release()
         # What is in a branch that is written out is in another graph then.
