@@ -15,8 +15,10 @@ memref_ops.py           globals, views and atomic updates of memref
 dma_ops.py              its copies beside the program
 affine_ops.py           affine.if, affine.max, digits of indices
 affine_accesses.py      reads and writes of affine, whose subscripts may have symbols
+affine_parallel.py      affine.parallel
 index_ops.py            the dialect index
-func_ops.py             func.call_indirect, weights of branches
+func_ops.py             func.call_indirect, weights of branches, attributes of declarations
+function_syntax.py      the custom form of functions
 vector_ops.py           ops of vector that xDSL lacks: shapes and constants;
 vector_products.py      ... sums and products;
 vector_memory_ops.py    ... reads and writes of memory, and masks
@@ -44,8 +46,9 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
         case "affine":
             from layout_ir.dialects.upstream.affine_accesses import ACCESS_OPS
             from layout_ir.dialects.upstream.affine_ops import AFFINE_OPS
+            from layout_ir.dialects.upstream.affine_parallel import PARALLEL_OPS
 
-            return (*AFFINE_OPS, *ACCESS_OPS)
+            return (*AFFINE_OPS, *ACCESS_OPS, *PARALLEL_OPS)
         case "arith":
             from layout_ir.dialects.upstream.arith_ops import ARITH_OPS
 
