@@ -48,6 +48,8 @@ def _type(row: Row, dims: str, element: str) -> str:
 
 def _program(row: Row, element: str) -> str:
     types = [_type(row, dims, element) for dims in row.operands]
+    if row.body == "fill_rng":
+        return _applied(row.name, ["f64", "f64", "i32", types[-1]])
     types[:-1] = [t if dims != "-" else element for t, dims in zip(types, row.operands[:-1], strict=False)]
     attributes = ""
     if row.windows:
