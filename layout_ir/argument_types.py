@@ -54,11 +54,11 @@ def _stated(
 
 
 def _evaluated(annotation: object, function: Callable[..., Any]) -> Any:
-    """The type that an annotation names; None where it cannot be told, as of a class that is imported for checks only."""
+    """The type that an annotation names; None where it cannot be told, as of a class imported for checkers alone."""
     if not isinstance(annotation, str):
         return None if annotation is Parameter.empty else annotation
     try:
-        return eval(annotation, getattr(function, "__globals__", {}))  # noqa: S307, the text is the function's own
+        return eval(annotation, getattr(function, "__globals__", {}))
     except Exception:
         return None
 
@@ -101,7 +101,11 @@ def _is_row(value: object, kind: type) -> bool:
 
 def _elements(value: object, expected: Any) -> Iterable[tuple[object, Any]]:
     """The elements of a row with the type that each has to have; nothing where another type of the union fits."""
-    if not isinstance(value, Iterable) or not isinstance(value, Sized) or isinstance(value, str | bytes | Mapping):
+    if (
+        not isinstance(value, Iterable)
+        or not isinstance(value, Sized)
+        or isinstance(value, str | bytes | Mapping)
+    ):
         return
     for member in _members(expected):
         origin, of = get_origin(member), [each for each in get_args(member) if each is not ...]

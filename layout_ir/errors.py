@@ -147,7 +147,11 @@ def public_methods(cls: type[_C]) -> type[_C]:
 
 def _call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """A call as text: arguments by their values where those are short and simple, else by their types."""
-    if "." in function.__qualname__ and args and type(args[0]).__name__ == function.__qualname__.split(".")[-2]:
+    if (
+        "." in function.__qualname__
+        and args
+        and type(args[0]).__name__ == function.__qualname__.split(".")[-2]
+    ):
         args = args[1:]
     given = [*map(_value_text, args), *(f"{key}={_value_text(value)}" for key, value in kwargs.items())]
     return f"{_name_of(function)}({', '.join(given)})"

@@ -274,8 +274,10 @@ class Layout:
         return chunk_formulas(self, names, syntax, result)
 
     def place(self, index: Sequence[int]) -> dict[str, int]:
-        """Per named axis, the place of logical index `index` on it (memory not included). Raises LayoutError outside the
-        shape."""
+        """Per named axis, the place of logical index `index` on it (memory not included).
+
+        Raises LayoutError outside the shape.
+        """
         index = self._checked_index(index)
         places: dict[str, int] = {}
         for x, low, digits in zip(index, self.lo, self.digits, strict=True):

@@ -357,7 +357,9 @@ class Memory(ArrayInterop):
     def set_real(self, values: Any) -> None:
         """Writes real numbers: divided by scale, shifted by the zero point, rounded to nearest even, saturated."""
         dtype = self.desc.dtype
-        stored = to_stored(_as_numbers(_array_of(values), "f64"), dtype, self.desc.scale or 1.0, self.desc.zero_point)
+        stored = to_stored(
+            _as_numbers(_array_of(values), "f64"), dtype, self.desc.scale or 1.0, self.desc.zero_point
+        )
         self.set(encoded(stored, dtype, saturate=True) if element_type(dtype).is_narrow_float else stored)
 
     # Views ----------------------------------------------------------------------------------------------------

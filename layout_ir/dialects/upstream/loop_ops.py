@@ -440,6 +440,16 @@ class IndexSwitchOp(scf.IndexSwitchOp):
         return _terminated(op)
 
 
+def _parse_branch(parser: Parser) -> Region:
+    """A region, with the `scf.yield` that its text may leave out behind an op of any dialect."""
+    region = parser.parse_region()
+    if region.last_block is None:
+        region.add_block(Block())
+    if region.last_block is not None and not isinstance(region.last_block.last_op, scf.YieldOp):
+        region.last_block.add_op(scf.YieldOp())
+    return region
+
+
 class IfOp(scf.IfOp):
     """`scf.if`, whose one result type may be written without parentheses. What it reads is xDSL's op."""
 
@@ -447,9 +457,8 @@ class IfOp(scf.IfOp):
     def parse(cls, parser: Parser) -> Any:
         condition = parser.parse_operand(i1)
         types = parse_results(parser)
-        then = cls.parse_region_with_yield(parser)
-        is_given = parser.parse_optional_keyword("else") is not None
-        other = cls.parse_region_with_yield(parser) if is_given else Region()
+        then = _parse_branch(parser)
+        other = _parse_branch(parser) if parser.parse_optional_keyword("else") is not None else Region()
         return scf.IfOp(condition, types, then, other, parser.parse_optional_attr_dict())
 
 

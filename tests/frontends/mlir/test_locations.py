@@ -107,6 +107,13 @@ def test_what_is_parsed_is_what_xdsl_parses():
             6,
             "cannot be parsed (OverflowError",
         ),
+        ('"test.op"(%a) : (i32) -> ()\n\n', 1, 11, "%a is used but not defined"),
+        (
+            '%b = "test.op"() : () -> i32\n"test.op"(%b, %a, %c) : (i32, i32, i32) -> ()',
+            2,
+            15,
+            "%a is used but not defined",
+        ),
         ('"test.op"() {a = "no end} : () -> ()' + " " * 60, 1, 18, "closing string literal"),
     ],
 )
