@@ -83,7 +83,7 @@ def _is_one(value: object, member: Any) -> bool:
     if type(kind) not in (type, ABCMeta) or kind is object:
         return True  # Any, a protocol, a name for checkers alone
     if issubclass(kind, Iterable) and not issubclass(kind, str | bytes):
-        return _is_row(value, kind)
+        return _is_row(value, cast("type", kind))
     if isinstance(value, kind):
         return True
     if kind is bool:

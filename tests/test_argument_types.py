@@ -13,7 +13,7 @@ import pytest
 from layout_ir.argument_types import wrong_argument
 
 if TYPE_CHECKING:
-    from nowhere import Unknown  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+    from layout_ir import Layout
 
 
 def called(
@@ -27,7 +27,7 @@ def called(
     path: str | Path = "",
     pair: tuple[int, ...] | str = (),
     anything: Any = None,
-    unknown: Unknown = None,  # pyright: ignore[reportUnknownParameterType]
+    unknown: Layout | None = None,
     work: Callable[[], int] | None = None,
     **more: int,
 ) -> None: ...

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr
 from xdsl.ir import Attribute, Operation, Region
+from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -20,7 +21,7 @@ _SHOWN = ("sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs
 """Properties with a place of their own in the custom form; the others are printed behind `attributes`."""
 
 
-def parse_function(parser: Parser, op: type[Operation]) -> Any:
+def parse_function(parser: Parser, op: type[IRDLOperation]) -> Any:
     """The function that stands behind the name of `op`, in a new op of that class."""
     properties: dict[str, Attribute] = {}
     visibility = parser.parse_optional_visibility_keyword()

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     MemRefType,
+    ShapedType,
     SymbolNameConstraint,
     TensorType,
     UnitAttr,
@@ -103,10 +104,12 @@ class ToBufferOp(bufferization.ToBufferOp):
 
 def _check_contents(*types: Attribute) -> None:
     """Raises VerifyException where tensors or buffers differ in elements, or in shape as far as that is known."""
-    shaped = [type for type in types if isinstance(type, TensorType | MemRefType)]
+    shapes = {
+        cast("ShapedType", type).get_shape() for type in types if isinstance(type, TensorType | MemRefType)
+    }
     if len({getattr(type, "element_type", None) for type in types}) > 1:
         raise VerifyException(f"{' and '.join(map(str, types))} differ in element type")
-    if len({type.get_shape() for type in shaped}) > 1:
+    if len(shapes) > 1:
         raise VerifyException(f"{' and '.join(map(str, types))} differ in shape")
 
 

@@ -28,6 +28,9 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FileLineColLoc,
+    Float80Type,
+    Float128Type,
+    FloatAttr,
     IntAttr,
     ModuleOp,
     StringAttr,
@@ -276,6 +279,14 @@ class LocatedParser(Parser):
         if name not in self.ssa_values and name not in self.forward_ssa_references:
             self._first_uses[name] = operand.span
         return super().resolve_operand(operand, type)
+
+    def parse_optional_attribute(self) -> Attribute | None:
+        start = self.pos
+        attribute = super().parse_optional_attribute()
+        if isinstance(attribute, FloatAttr) and isinstance(attribute.type, Float80Type | Float128Type):
+            # xDSL rounds them to 64 bits, and does not print them.
+            self.raise_error(f"numbers of {attribute.type} are not read", start, self.pos)
+        return attribute
 
     def parse_operation(self) -> Operation:
         self._op_names.append(self.pos)

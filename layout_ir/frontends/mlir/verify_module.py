@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from layout_ir.diagnostics import Diagnostic, Severity, location_of, name_of_op
 from layout_ir.dialects.layout import is_tensor, verify_encoding
 from layout_ir.errors import LayoutError, UnforeseenError, show_traceback
-from layout_ir.frontends.mlir.dominance import Dominators
+from layout_ir.frontends.mlir.block_dominators import Dominators
 from layout_ir.rendering import one_line
 
 

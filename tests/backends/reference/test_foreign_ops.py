@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from layout_ir.api.execute import run
-from layout_ir.api.optimizing import open_layouts, optimize
+from layout_ir.api.measured_selection import optimize
 from layout_ir.api.program_text import parse_program
 from layout_ir.errors import LayoutError
+from layout_ir.passes.open_layouts import open_layouts
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 

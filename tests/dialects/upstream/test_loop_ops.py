@@ -217,12 +217,17 @@ def test_negative_what_does_not_fit_is_an_error_that_says_why(ops: str, reason: 
 
 
 def test_one_result_of_a_branch_may_be_written_without_parentheses():
-    text = (
-        "func.func @f(%c: i1, %x: f32) -> f32 {\n%r = scf.if %c -> f32 {\nscf.yield %x : f32\n} else {\n"
-        "scf.yield %x : f32\n}\nfunc.return %r : f32\n}"
-    )
+    text = """
+func.func @f(%c: i1, %x: f32) -> f32 {
+  %r = scf.if %c -> f32 {
+    scf.yield %x : f32
+  } else {
+    scf.yield %x : f32
+  }
+  func.return %r : f32
+}"""
     written = to_text(parse_program(text, "program.mlir"))
-    assert written == to_text(parse_program(text.replace("-> f32 {\nscf", "-> (f32) {\nscf"), "program.mlir"))
+    assert written == to_text(parse_program(text.replace("if %c -> f32", "if %c -> (f32)"), "program.mlir"))
 
 
 def test_a_branch_may_end_with_an_op_that_is_not_known():

@@ -103,7 +103,7 @@ ARGUMENTS = "%s: !shape.shape, %n: !shape.size, %w: !shape.witness, %x: f32"
         ),
         (
             "%r = shape.shape_off %x : f32 -> !shape.shape",
-            r"unknown operation 'shape.shape_off': did you mean 'shape.shape_of'",
+            r"'shape.shape_off': did you mean 'shape.shape_of'",
         ),
     ],
 )

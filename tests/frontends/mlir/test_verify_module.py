@@ -81,13 +81,17 @@ WRONG = {
         "f:3:10: 'arith.addf' op operand #0 does not dominate this use: %b is defined later",
     ),
     "another way": (
-        "  cf.cond_br %c, ^a, ^b\n^a:\n  %a = arith.addf %x, %x : f32\n  cf.br ^b\n^b:\n"
-        "  %b = arith.addf %x, %a : f32\n  func.return",
+        (
+            "  cf.cond_br %c, ^a, ^b\n^a:\n  %a = arith.addf %x, %x : f32\n  cf.br ^b\n^b:\n"
+            "  %b = arith.addf %x, %a : f32\n  func.return"
+        ),
         "f:7:8: 'arith.addf' op operand #1 does not dominate this use: %a is defined in a block that not every way",
     ),
     "an argument of another way": (
-        "  cf.cond_br %c, ^a(%x : f32), ^b\n^a(%a: f32):\n  cf.br ^b\n^b:\n"
-        "  %b = arith.addf %x, %a : f32\n  func.return",
+        (
+            "  cf.cond_br %c, ^a(%x : f32), ^b\n^a(%a: f32):\n  cf.br ^b\n^b:\n"
+            "  %b = arith.addf %x, %a : f32\n  func.return"
+        ),
         "f:6:8: 'arith.addf' op operand #1 does not dominate this use: %a is defined in a block that not every way",
     ),
     "branch": (

@@ -8,7 +8,7 @@ import pytest
 from xdsl.dialects import test
 from xdsl.ir import Block, Region
 
-from layout_ir.frontends.mlir.dominance import Dominators
+from layout_ir.frontends.mlir.block_dominators import Dominators
 
 
 def graph(ways: list[list[int]]) -> Region:
