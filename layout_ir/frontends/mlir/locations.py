@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
@@ -283,10 +283,12 @@ class LocatedParser(Parser):
     def parse_optional_attribute(self) -> Attribute | None:
         start = self.pos
         attribute = super().parse_optional_attribute()
-        if isinstance(attribute, FloatAttr) and isinstance(attribute.type, Float80Type | Float128Type):
-            # xDSL rounds them to 64 bits, and does not print them.
-            self.raise_error(f"numbers of {attribute.type} are not read", start, self.pos)
-        return attribute
+        if isinstance(attribute, FloatAttr):
+            type = cast("FloatAttr[AnyFloat]", attribute).type
+            if isinstance(type, Float80Type | Float128Type):
+                # xDSL rounds them to 64 bits, and does not print them.
+                self.raise_error(f"numbers of {type} are not read", start, self.pos)
+        return cast("Attribute | None", attribute)
 
     def parse_operation(self) -> Operation:
         self._op_names.append(self.pos)

@@ -102,6 +102,9 @@ def _verify_block(block: Block, places: dict[Region, _Place]) -> Iterator[Diagno
     to_come = places[block.parent].to_come
     for op in block.ops:
         for index, operand in enumerate(op.operands):
+            owner = operand.owner
+            if isinstance(owner, Operation) and owner.parent is block and owner not in to_come:
+                continue  # the usual case, without a call
             reason = _hidden(operand, places)
             if reason is not None:
                 yield _error(op, f"operand #{index} does not dominate this use: {_name(operand)} {reason}")
