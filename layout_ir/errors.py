@@ -17,6 +17,8 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
+from layout_ir.argument_types import wrong_argument
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _C = TypeVar("_C")
@@ -101,17 +103,30 @@ def public(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`function` for users: an unforeseen exception becomes an UnforeseenError that names the call and its arguments.
 
     LayoutError, OSError and ImportError pass through, as does the TypeError where arguments do not fit the signature.
+    An argument that is not of the type that the signature states is a LayoutError that names it.
     """
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return function(*args, **kwargs)
-        except (LayoutError, OSError, ImportError):
+        except (OSError, ImportError):
             raise
         except Exception as error:
+            is_unforeseen = isinstance(error, UnforeseenError)
+            if isinstance(error, LayoutError) and not is_unforeseen:
+                raise
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:
                 raise  # the call itself failed, before the body of the function
+            wrong = wrong_argument(function, args, kwargs)
+            if wrong is not None:
+                name, expected, value = wrong
+                raise LayoutError(
+                    f"{_name_of(function)}: {name} = {_value_text(value)} is of type {type(value).__name__}, "
+                    f"expected {expected}"
+                ) from error
+            if is_unforeseen:
+                raise
             raise UnforeseenError(_call_text(function, args, kwargs), error) from error
 
     return call
@@ -132,13 +147,22 @@ def public_methods(cls: type[_C]) -> type[_C]:
 
 def _call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """A call as text: arguments by their values where those are short and simple, else by their types."""
-    *scope, name = function.__qualname__.split(".")
-    if scope:
-        if args and type(args[0]).__name__ == scope[-1]:
-            args = args[1:]
-        name = scope[-1] if name in ("__init__", "__post_init__") else f"{scope[-1]}.{name}"
+    if (
+        "." in function.__qualname__
+        and args
+        and type(args[0]).__name__ == function.__qualname__.split(".")[-2]
+    ):
+        args = args[1:]
     given = [*map(_value_text, args), *(f"{key}={_value_text(value)}" for key, value in kwargs.items())]
-    return f"{name}({', '.join(given)})"
+    return f"{_name_of(function)}({', '.join(given)})"
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """What users call a function: a method with its class, a constructor by that alone."""
+    *scope, name = function.__qualname__.split(".")
+    if not scope:
+        return name
+    return scope[-1] if name in ("__init__", "__post_init__") else f"{scope[-1]}.{name}"
 
 
 def _value_text(value: object) -> str:

@@ -40,7 +40,7 @@ _INCOMPLETE = (
 )
 """Dialects of xDSL that lack ops or attributes of MLIR; `layout_ir.dialects.upstream` has these."""
 
-_LACKING = ("index", "quant", "sparse_tensor")
+_LACKING = ("index", "quant", "shape", "sparse_tensor")
 """Dialects of MLIR that xDSL has not at all."""
 
 

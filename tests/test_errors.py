@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
+from layout_ir.errors import LayoutError, UnforeseenError, public, unforeseen_as_error
 
 
 def test_what_nobody_foresaw_names_its_subject_and_keeps_its_cause():
@@ -50,3 +50,35 @@ def test_negative_what_was_foreseen_passes_through(error: BaseException):
     with pytest.raises(type(error)) as caught, unforeseen_as_error("op", KeyError):
         raise error
     assert caught.value is error
+
+
+@public
+def _repeated(text: str, count: int) -> str:
+    return text * count
+
+
+def test_an_argument_of_a_wrong_type_is_named():
+    with pytest.raises(LayoutError, match=r"^_repeated: count = 'x' is of type str, expected int$") as caught:
+        _repeated("a", "x")  # pyright: ignore[reportArgumentType]
+    assert not isinstance(caught.value, UnforeseenError)
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+@public
+def _outer(count: int) -> str:
+    return _repeated("a", {"x": count})  # pyright: ignore[reportArgumentType]
+
+
+def test_an_argument_that_only_a_call_inside_cannot_take_is_named_there():
+    with pytest.raises(LayoutError, match=r"^_repeated: count = <dict> is of type dict, expected int$"):
+        _outer(3)
+
+
+@public
+def _defect(count: int) -> int:
+    return [count][count]
+
+
+def test_negative_a_defect_is_no_argument_of_a_wrong_type():
+    with pytest.raises(UnforeseenError, match=r"^_defect\(1\): IndexError"):
+        _defect(1)

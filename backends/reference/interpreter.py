@@ -39,7 +39,7 @@ from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import LocatedError, UnforeseenOpError, name_of_op
 from layout_ir.dialects.layout import dtype_of, has_layout, is_tensor
 from layout_ir.dialects.nn import ConstantOp, OpaqueOp
-from layout_ir.dialects.upstream import loop_ops
+from layout_ir.dialects.upstream import func_ops, loop_ops
 from layout_ir.dialects.upstream.loop_ops import ForallOp, InParallelOp
 from layout_ir.dialects.upstream.tensor_ops import ParallelInsertSliceOp
 from layout_ir.elements.numpy_types import stored_number
@@ -95,6 +95,18 @@ class ReferenceFunctions(FuncFunctions):
     def _apply(self, op: Operation, operands: Sequence[Any]) -> Any:
         with _errors_of(op), np.errstate(all="ignore"):
             return self.table[type(op)](op, *operands)
+
+    @impl(func_ops.CallOp)
+    def run_added_call(
+        self, interpreter: Interpreter, op: func_ops.CallOp, args: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        return interpreter.call_op(op.callee, args)
+
+    @impl_callable(func_ops.FuncOp)
+    def call_added_func(
+        self, interpreter: Interpreter, op: func_ops.FuncOp, args: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        return self.call_func(interpreter, op, args)
 
     @impl_callable(FuncOp)
     def call_func(self, interpreter: Interpreter, op: FuncOp, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -35,6 +35,13 @@ def run(s: Structured, operands: Sequence[Any], outside: Callable[[SSAValue], An
     loops = _extents(s, [o.layout for o in operands if isinstance(o, Tensor)] + results)
     parallel = [loop for loop in sorted(loops) if loop not in s.reductions]
     reduced = [loop for loop in sorted(loops) if loop in s.reductions]
+    for number, (exprs, _) in enumerate(s.results()):
+        written = sorted(loop for expr in exprs if (loop := loop_of(expr)) is not None)
+        if written != parallel:
+            raise LayoutError(
+                f"result {number} is indexed by the loops {written}, the parallel ones are {parallel}: iterations "
+                "would write the same element in any order"
+            )
     index: list[Any] = [0] * (max(loops, default=-1) + 1)
     for place, loop in enumerate(parallel):
         # One axis of the grid per parallel loop.

@@ -1,17 +1,16 @@
 // RUN: layout-opt %s --split-input-file --verify-diagnostics
 
 func.func @unknown_op() {
-  // expected-error@+1 {{unknown operation 'affine.prefetch': did you mean 'affine.store' or 'affine.parallel' or 'affine.if'?; if this is how MLIR writes 'affine.prefetch', its generic form can be read: mlir-opt --mlir-print-op-generic FILE | layout-opt --allow-unregistered-dialect}}
-  affine.prefetch
+  // expected-error@+1 {{unknown operation 'affine.dma_start': did you mean 'affine.store' or 'affine.max' or 'affine.vector_store'?; if this is how MLIR writes 'affine.dma_start', its generic form can be read: mlir-opt --mlir-print-op-generic FILE | layout-opt --allow-unregistered-dialect}}
+  affine.dma_start
   func.return
 }
 
 // -----
 
-func.func @form() {
+func.func @form(%m : memref<4xf32>) {
   // expected-error@+1 {{its generic form can be read}}
-  affine.parallel (%i) = (0) to (4) {
-  }
+  %n = memref.dim %m 0 : memref<4xf32>
   func.return
 }
 

@@ -160,6 +160,11 @@ class Layout:
 
     def address(self, index: Sequence[int]) -> int:
         """Element offset of logical index `index`. Raises LayoutError outside the shape."""
+        index = self._checked_index(index)
+        return self.position_address([x + low for x, low in zip(index, self.lo, strict=True)])
+
+    def _checked_index(self, index: Sequence[int]) -> tuple[int, ...]:
+        """A logical index as integers of Python. Raises LayoutError outside the shape."""
         index = checked_integers("index", index)
         if len(index) != self.rank:
             raise LayoutError(
@@ -170,10 +175,15 @@ class Layout:
                 raise LayoutError(
                     f"index {index} is outside shape {self.shape}: dim {dim} has {extent} elements"
                 )
-        return self.position_address([x + low for x, low in zip(index, self.lo, strict=True)])
+        return index
 
     def position_address(self, position: Sequence[int]) -> int:
         """Element offset of a position of the padded box (pads included); no bounds check."""
+        if len(position) != self.rank:
+            raise LayoutError(
+                f"rank mismatch between position {tuple(position)} and shape {self.shape}: "
+                f"{len(position)} != {self.rank}"
+            )
         total = self.offset
         for y, digits in zip(position, self.digits, strict=True):
             for digit in digits:
@@ -264,7 +274,11 @@ class Layout:
         return chunk_formulas(self, names, syntax, result)
 
     def place(self, index: Sequence[int]) -> dict[str, int]:
-        """Per named axis, the place of logical index `index` on it (memory not included)."""
+        """Per named axis, the place of logical index `index` on it (memory not included).
+
+        Raises LayoutError outside the shape.
+        """
+        index = self._checked_index(index)
         places: dict[str, int] = {}
         for x, low, digits in zip(index, self.lo, self.digits, strict=True):
             for digit in digits:

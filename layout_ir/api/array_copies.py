@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from layout_ir.algebra.format import Format
 from layout_ir.api.compiled_functions import compiled, timed
-from layout_ir.errors import LayoutError, public
+from layout_ir.errors import LayoutError
 
 
 @compiled("ascontiguousarray")
@@ -45,7 +45,6 @@ def ascontiguousarray(
     return _in_order(a, dtype, order, like)
 
 
-@public
 def _in_order(a: ArrayLike, dtype: DTypeLike | None, order: str | Format, like: Any) -> NDArray[Any]:
     """`a` in another order than "C"."""
     if isinstance(order, str) and order == "F":

@@ -65,10 +65,22 @@ _ADDED_TYPES = {known.array_name: known for known in ELEMENT_TYPES if known.arra
 """The element types that ml_dtypes adds to NumPy's, by their names there."""
 
 
-def _as_numbers(array: Array, dtype: str) -> Array:
+def _as_numbers(array: Array, dtype: str, target: object) -> Array:
     """`array` for a tensor of `dtype`: of a type that ml_dtypes adds to NumPy its bits, where the tensor has that type,
-    else its numbers, which f32 holds exactly. Any other array as it is."""
+    else its numbers, which f32 holds exactly; of objects the floats or integers that they stand for. Any other array of
+    numbers as it is. Raises LayoutError, which names the `target`, where the elements are no real numbers."""
     added = _ADDED_TYPES.get(array.dtype.name)
+    if added is None and array.dtype.kind == "O":
+        try:
+            return array.astype(np.float64 if element_type(dtype).is_float else np.int64)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise LayoutError(f"an array of objects is no {target}: {error}") from error
+    if added is None and array.dtype.kind == "c":
+        raise LayoutError(f"numbers of {array.dtype} do not fit {target}: say which part of them")
+    if added is None and array.dtype.kind not in "biuf":
+        raise LayoutError(
+            f"an array of {array.dtype} holds no numbers for {target}: convert it to some first"
+        )
     if added is None:
         return array
     is_same = added.is_float and added.name == dtype
@@ -238,9 +250,7 @@ class Memory(ArrayInterop):
             self._set(values)
 
     def _set(self, values: Any) -> None:
-        array = _as_numbers(_array_of(values), self.desc.dtype)
-        if array.dtype.kind == "c":
-            raise LayoutError(f"numbers of {array.dtype} do not fit {self.desc}: say which part of them")
+        array = _as_numbers(_array_of(values), self.desc.dtype, self.desc)
         element = element_type(self.desc.dtype)
         is_bits = array.dtype.kind in "iu" and array.itemsize == storage_of(self.desc.dtype).itemsize
         is_added = element.is_float and element.array_name in _ADDED_TYPES
@@ -349,7 +359,12 @@ class Memory(ArrayInterop):
     def set_real(self, values: Any) -> None:
         """Writes real numbers: divided by scale, shifted by the zero point, rounded to nearest even, saturated."""
         dtype = self.desc.dtype
-        stored = to_stored(values, dtype, self.desc.scale or 1.0, self.desc.zero_point)
+        stored = to_stored(
+            _as_numbers(_array_of(values), "f64", self.desc),
+            dtype,
+            self.desc.scale or 1.0,
+            self.desc.zero_point,
+        )
         self.set(encoded(stored, dtype, saturate=True) if element_type(dtype).is_narrow_float else stored)
 
     # Views ----------------------------------------------------------------------------------------------------
@@ -391,7 +406,7 @@ class Memory(ArrayInterop):
         array = _array_of(array)
         if dtype is None:
             dtype = (_ADDED_TYPES.get(array.dtype.name) or element_type_of(array.dtype)).name
-        array = _as_numbers(array, dtype)
+        array = _as_numbers(array, dtype, dtype)
         there = layout_and_row(array)
         wanted = TensorDesc(
             array.shape, dtype, there[0] if layout is None and there else layout,

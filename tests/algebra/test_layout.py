@@ -406,3 +406,12 @@ def test_negative_what_is_no_layout_is_named(wrong: Any, message: str):
     ):  # fmt: skip
         with pytest.raises(LayoutError, match=f"a Layout is needed, .*{message}"):
             call()
+
+
+def test_negative_a_place_is_one_of_an_index_of_the_shape():
+    layout = Format.from_tag("ab").bind((2, 3))
+    for index in ((0,), (0, 0, 0), (2, 0), (0, -1)):
+        with pytest.raises(LayoutError, match=r"index .* (is outside|and) shape"):
+            layout.place(index)
+    with pytest.raises(LayoutError, match=r"position \(1,\) and shape \(2, 3\): 1 != 2"):
+        layout.position_address((1,))

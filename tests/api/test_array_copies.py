@@ -412,3 +412,9 @@ def test_functions_say_what_they_take() -> None:
         ascontiguousarray()  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError):
         ascontiguousarray(np.zeros(3), orders="C")  # pyright: ignore[reportCallIssue]
+
+
+def test_negative_a_dtype_that_is_none_is_numpys_error_in_any_order():
+    for order in ("C", "F", "K", "ba"):
+        with pytest.raises(TypeError, match="not understood"):
+            ascontiguousarray(np.zeros((2, 3)), dtype="f33", order=order)

@@ -298,6 +298,33 @@ def test_negative_arrays_without_an_element_type():
         Memory.from_numpy(np.zeros(3, np.complex128))
 
 
+NO_NUMBERS = {
+    "dates": np.zeros((2, 3), "M8[D]"),
+    "durations": np.zeros((2, 3), "m8[s]"),
+    "text": np.full((2, 3), "1"),
+    "records": np.zeros((2, 3), [("a", "f4")]),
+    "bytes": np.zeros((2, 3), "V2"),
+    "complex numbers": np.ones((2, 3), complex),
+    "objects": np.full((2, 3), {}, object),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8", "i1"])
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+def test_negative_tensors_hold_numbers_alone(dtype: str, kind: str):
+    memory = Memory(TensorDesc((2, 3), dtype, "ab"))
+    for write in (memory.set, memory.set_real):
+        with pytest.raises(LayoutError, match=r"holds no numbers|which part of them|array of objects is no"):
+            write(NO_NUMBERS[kind])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f8E5M2", "i8"])
+def test_objects_are_the_numbers_that_they_stand_for(dtype: str):
+    memory = Memory(TensorDesc((2, 3), dtype, "ab"))
+    memory.set(np.full((2, 3), Fraction(3, 2), object))
+    assert (memory.real() == (1 if dtype == "i8" else 1.5)).all()
+
+
 # --- Small types ---
 
 

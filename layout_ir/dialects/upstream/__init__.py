@@ -15,8 +15,12 @@ memref_ops.py           globals, views and atomic updates of memref
 dma_ops.py              its copies beside the program
 affine_ops.py           affine.if, affine.max, digits of indices
 affine_accesses.py      reads and writes of affine, whose subscripts may have symbols
+affine_parallel.py      affine.parallel
 index_ops.py            the dialect index
-func_ops.py             func.call_indirect, weights of branches
+func_ops.py             func.call_indirect, weights of branches, attributes of declarations
+function_syntax.py      the custom form of functions
+ml_program_ops.py       ops of ml_program
+shape_ops.py            the dialect shape
 vector_ops.py           ops of vector that xDSL lacks: shapes and constants;
 vector_products.py      ... sums and products;
 vector_memory_ops.py    ... reads and writes of memory, and masks
@@ -44,8 +48,9 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
         case "affine":
             from layout_ir.dialects.upstream.affine_accesses import ACCESS_OPS
             from layout_ir.dialects.upstream.affine_ops import AFFINE_OPS
+            from layout_ir.dialects.upstream.affine_parallel import PARALLEL_OPS
 
-            return (*AFFINE_OPS, *ACCESS_OPS)
+            return (*AFFINE_OPS, *ACCESS_OPS, *PARALLEL_OPS)
         case "arith":
             from layout_ir.dialects.upstream.arith_ops import ARITH_OPS
 
@@ -99,7 +104,15 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
             from layout_ir.dialects.upstream.vector_products import VECTOR_PRODUCTS
 
             return (*VECTOR_OPS, *VECTOR_PRODUCTS, *VECTOR_MEMORY_OPS)
-        case "bufferization" | "complex" | "ml_program" | "quant":
+        case "ml_program":
+            from layout_ir.dialects.upstream.ml_program_ops import ML_PROGRAM_OPS
+
+            return ML_PROGRAM_OPS
+        case "shape":
+            from layout_ir.dialects.upstream.shape_ops import SHAPE_OPS
+
+            return SHAPE_OPS
+        case "bufferization" | "complex" | "quant":
             from layout_ir.dialects.upstream.single_ops import SINGLE_OPS
 
             return SINGLE_OPS[dialect]
@@ -118,6 +131,10 @@ def added_attributes(dialect: str) -> tuple[type[Attribute], ...]:
             from layout_ir.dialects.upstream.word_attributes import LINALG_ATTRIBUTES
 
             return LINALG_ATTRIBUTES
+        case "shape":
+            from layout_ir.dialects.upstream.shape_ops import SHAPE_TYPES
+
+            return SHAPE_TYPES
         case "tosa":
             from layout_ir.dialects.upstream.tosa_ops import BlockScaledIntegerType, ShapeType
             from layout_ir.dialects.upstream.word_attributes import TOSA_ATTRIBUTES

@@ -2,6 +2,7 @@
 
 %v = affine.load %m[%i + 1, symbol(%n) * 2] : memref<10x?xf32>
 affine.vector_store %w, %m[%i, symbol(%n)] : memref<10x?xf32>, vector<4xf32>
+affine.prefetch %m[%i + 8, 0], read, locality<3>, data : memref<10x?xf32>
 
 xDSL reads no symbols, and prints the dim of the same number for one.
 """
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects import affine
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, MemRefType, VectorType
+from xdsl.dialects.builtin import AffineMapAttr, BoolAttr, IndexType, IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -23,10 +24,13 @@ from xdsl.ir.affine import (
     AffineMap,
     AffineSymExpr,
 )
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, var_operand_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.affine_parser import AffineParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+from layout_ir.dialects.upstream.operand_syntax import parse_prefetch_hints, print_prefetch_hints
 
 
 class Subscripts(AffineParser):
@@ -93,12 +97,14 @@ def print_expression(
             raise ValueError(f"{expression} is no affine expression")
 
 
-def check_operands(operands: Sequence[SSAValue], map: AffineMap) -> None:
-    """Raises VerifyException where a map has not as many operands as it takes."""
+def _check_subscripts(buffer: SSAValue, map: AffineMap, operands: Sequence[SSAValue]) -> None:
+    """Raises VerifyException where the subscripts of an element are not those of its buffer or lack operands."""
     if len(operands) != map.num_dims + map.num_symbols:
         raise VerifyException(
             f"{len(operands)} operands for a map of {map.num_dims} dims and {map.num_symbols} symbols"
         )
+    if len(map.results) != cast("MemRefType[Any]", buffer.type).get_num_dims():
+        raise VerifyException(f"{len(map.results)} subscripts for {buffer.type}")
 
 
 def _parse_element(parser: Parser) -> tuple[UnresolvedOperand, AffineMapAttr, list[SSAValue]]:
@@ -107,6 +113,14 @@ def _parse_element(parser: Parser) -> tuple[UnresolvedOperand, AffineMapAttr, li
     subscripts = Subscripts(parser)
     expressions = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, subscripts.expression)
     return buffer, *subscripts.map_of(expressions)
+
+
+def _print_element(printer: Printer, buffer: SSAValue, map: AffineMap, operands: Sequence[SSAValue]) -> None:
+    """Prints what `_parse_element` reads."""
+    printer.print_ssa_value(buffer)
+    printer.print_string("[")
+    printer.print_list(map.results, lambda each: print_expression(printer, each, map, operands))
+    printer.print_string("]")
 
 
 def _parse_type(parser: Parser, kind: type[Attribute], noun: str) -> Any:
@@ -158,11 +172,7 @@ class _Access:
         if isinstance(self, _STORES):
             printer.print_ssa_value(value)
             printer.print_string(", ")
-        map, indices = self.map.data, self.indices
-        printer.print_ssa_value(self.memref)
-        printer.print_string("[")
-        printer.print_list(map.results, lambda each: print_expression(printer, each, map, indices))
-        printer.print_string("]")
+        _print_element(printer, self.memref, self.map.data, self.indices)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
@@ -171,10 +181,7 @@ class _Access:
             printer.print_attribute(value.type)
 
     def verify_(self) -> None:
-        check_operands(self.indices, self.map.data)
-        rank = cast("MemRefType[Any]", self.memref.type).get_num_dims()
-        if len(self.map.data.results) != rank:
-            raise VerifyException(f"{len(self.map.data.results)} subscripts for {self.memref.type}")
+        _check_subscripts(self.memref, self.map.data, self.indices)
 
 
 class LoadOp(_Access, affine.LoadOp):  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
@@ -193,7 +200,41 @@ class VectorStoreOp(_Access, affine.VectorStoreOp):  # pyright: ignore[reportInc
     """`affine.vector_store`."""
 
 
+@irdl_op_definition
+class PrefetchOp(IRDLOperation):
+    """A hint that an element will soon be read or written."""
+
+    name = "affine.prefetch"
+
+    memref = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    isWrite = prop_def(BoolAttr)
+    localityHint = prop_def(IntegerAttr)
+    isDataCache = prop_def(BoolAttr)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        buffer, map, indices = _parse_element(parser)
+        properties = {"map": map, **parse_prefetch_hints(parser)}
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        operand = parser.resolve_operand(buffer, _parse_type(parser, MemRefType, "buffer"))
+        return cls.create(operands=[operand, *indices], properties=properties, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        _print_element(printer, self.memref, self.map.data, self.indices)
+        print_prefetch_hints(printer, self)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.memref.type)
+
+    def verify_(self) -> None:
+        _check_subscripts(self.memref, self.map.data, self.indices)
+
+
 _STORES = affine.StoreOp, affine.VectorStoreOp
 _OF_VECTORS = affine.VectorLoadOp, affine.VectorStoreOp
 
-ACCESS_OPS: tuple[type[Operation], ...] = (LoadOp, StoreOp, VectorLoadOp, VectorStoreOp)
+ACCESS_OPS: tuple[type[Operation], ...] = (LoadOp, StoreOp, VectorLoadOp, VectorStoreOp, PrefetchOp)

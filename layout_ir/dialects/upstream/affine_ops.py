@@ -71,10 +71,10 @@ class IfOp(affine.IfOp):
                 parser.pos,
             )
         types = parse_results(parser)
-        then = _yielding(parser.parse_region())
+        then = with_yield(parser.parse_region())
         other = Region()
         if parser.parse_optional_keyword("else") is not None:
-            other = _yielding(parser.parse_region())
+            other = with_yield(parser.parse_region())
         return cls.create(
             operands=[*dims, *symbols],
             result_types=types,
@@ -111,7 +111,7 @@ class IfOp(affine.IfOp):
             raise VerifyException("an affine.if with results has an else")
 
 
-def _yielding(region: Region) -> Region:
+def with_yield(region: Region) -> Region:
     """`region`, with the `affine.yield` that its text may leave out."""
     if region.first_block is None:
         region.add_block(Block())

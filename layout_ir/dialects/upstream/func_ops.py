@@ -1,29 +1,38 @@
-"""Ops of func and cf that xDSL lacks: functions as values, and how likely a branch is.
+"""Ops of func and cf that xDSL lacks: functions as values, and how likely a branch is; what it drops of others.
 
 %g = func.constant @f : (f32) -> f32
 %y = func.call_indirect %g(%x) : (f32) -> f32
 cf.cond_br %c weights([9, 1]), ^likely, ^unlikely
+func.func private @f(i32 {llvm.noundef}) attributes {no_inline}
 """
 
 from __future__ import annotations
 
 from typing import Any, cast
 
-from xdsl.dialects import cf
+from xdsl.dialects import cf, func
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     DenseArrayBase,
+    DictionaryAttr,
+    FlatSymbolRefAttrConstr,
     FunctionType,
     IntegerType,
+    StringAttr,
+    SymbolNameConstraint,
     SymbolRefAttr,
+    UnitAttr,
     i32,
 )
 from xdsl.ir import Operation
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
+    region_def,
     result_def,
     successor_def,
     traits_def,
@@ -35,7 +44,58 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from layout_ir.dialects.upstream.function_syntax import check_function, parse_function, print_function
 from layout_ir.dialects.upstream.operand_syntax import print_values
+
+
+@irdl_op_definition
+class FuncOp(func.FuncOp):
+    """`func.func`, which keeps the attributes of a declaration, and may say that it is not to be inlined."""
+
+    name = "func.func"
+
+    body = region_def()
+    sym_name = prop_def(SymbolNameConstraint())
+    function_type = prop_def(FunctionType)
+    sym_visibility = opt_prop_def(StringAttr)
+    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    res_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    no_inline = opt_prop_def(UnitAttr)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        return parse_function(parser, cls)
+
+    def print(self, printer: Printer) -> None:
+        print_function(printer, self)
+
+    def verify_(self) -> None:
+        check_function(self)
+
+
+@irdl_op_definition
+class CallOp(func.CallOp):
+    """`func.call`, whose arguments and results may have attributes."""
+
+    name = "func.call"
+
+    arguments = var_operand_def()
+    callee = prop_def(FlatSymbolRefAttrConstr)
+    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    res_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    no_inline = opt_prop_def(UnitAttr)
+    res = var_result_def()
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    # In place of those that xDSL made of its own form.
+    parse = Operation.parse  # pyright: ignore[reportAssignmentType]
+    print = Operation.print
+
+    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
+
+    def verify_(self) -> None:
+        """Leaves out the verifier of the base class."""
 
 
 @irdl_op_definition
@@ -126,5 +186,5 @@ class ConditionalBranchOp(cf.ConditionalBranchOp):
             raise VerifyException(f"{len(self.branch_weights)} weights for 2 branches")
 
 
-FUNC_OPS: tuple[type[Operation], ...] = FunctionConstantOp, CallIndirectOp
+FUNC_OPS: tuple[type[Operation], ...] = FuncOp, CallOp, FunctionConstantOp, CallIndirectOp
 CF_OPS: tuple[type[Operation], ...] = (ConditionalBranchOp,)

@@ -15,14 +15,21 @@ from xdsl.dialects.builtin import (
     ComplexType,
     FloatAttr,
     IndexType,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     Signedness,
     TensorType,
+    f64,
+    i32,
+    i64,
 )
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
+from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.errors import LayoutError
 
@@ -52,6 +59,22 @@ _FAMILIES: dict[str, dict[str, type[IRDLOperation]]] = {
     "tanh": {"float": math.TanhOp, "complex": complex.TanhOp},
 }
 """The op of a scalar function, by the family of its operands' type; booleans are integers where they have no entry."""
+
+
+class IndexOp(linalg.IndexOp):
+    """`linalg.index`, the index of a loop of any structured op."""
+
+    def verify_(self) -> None:
+        """In place of the verifier of the base class, which wants it in a `linalg.generic`."""
+        if not isinstance(self.properties.get("dim"), IntegerAttr) or self.result_types != (IndexType(),):
+            raise VerifyException("it has a number 'dim', and an index as its result")
+        around = self.parent_op()
+        if not isinstance(around, LinalgStructuredOperation):
+            name = "nothing" if around is None else around.name
+            raise VerifyException(f"it stands in the body of a structured op of linalg, not of {name}")
+        loops, dim = len(around.get_iterator_types()), self.dim.value.data
+        if not 0 <= dim < loops:
+            raise VerifyException(f"dim {dim} is none of the {loops} loops of {around.name}")
 
 
 def _family(type: Attribute) -> str:
@@ -89,10 +112,16 @@ class Arithmetic:
             raise LayoutError(f"{function} takes {count} operands, not {len(values)}")
         return self._add(found.create(operands=values, result_types=[type], properties=_flags(found)))
 
-    def one(self, type: Attribute) -> SSAValue:
-        """The number 1 of a float type."""
-        assert isinstance(type, AnyFloat)
-        return self._add(arith.ConstantOp(FloatAttr(1.0, type)))
+    def constant(self, value: float, type: Attribute) -> SSAValue:
+        """A number of a float or an integer type."""
+        if isinstance(type, AnyFloat):
+            return self._add(arith.ConstantOp(FloatAttr(value, type)))
+        return self._add(arith.ConstantOp(IntegerAttr(int(value), cast("IntegerType", type))))
+
+    def index(self, loop: int, type: Attribute) -> SSAValue:
+        """The index of a loop as an integer."""
+        index = self._add(IndexOp(loop))
+        return self._add(arith.IndexCastOp.create(operands=[index], result_types=[type]))
 
     def select(self, condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
         """`then` where the condition holds."""
@@ -177,12 +206,31 @@ def _reciprocal(a: Arithmetic, args: Sequence[SSAValue]) -> SSAValue:
     x = a.convert(args[0], args[-1].type)
     if _family(x.type) != "float":
         raise LayoutError(f"reciprocal is not defined on elements of {x.type}")
-    return a.apply("div", a.one(x.type), x)
+    return a.apply("div", a.constant(1.0, x.type), x)
 
 
 def _square(a: Arithmetic, args: Sequence[SSAValue]) -> SSAValue:
     x = a.convert(args[0], args[-1].type)
     return a.apply("mul", x, x)
+
+
+def _random(a: Arithmetic, args: Sequence[SSAValue]) -> SSAValue:
+    """A number between two bounds: a linear congruential generator steps from the seed by the row, then by the column.
+    Its 32 bits, signed, are scaled to the bounds."""
+    low, high, state, accumulator = args
+    if (low.type, high.type, state.type) != (f64, f64, i32):
+        raise LayoutError(
+            f"bounds and seed are f64, f64 and i32, not {low.type}, {high.type} and {state.type}"
+        )
+    half = a.convert(a.constant((1 << 31) - 1, i64), f64)
+    column, row = a.index(1, i32), a.index(0, i32)
+    for index in (row, column):
+        state = a.apply("add", index, state)
+        state = a.apply("mul", state, a.convert(a.constant(1103515245, i64), i32))
+        state = a.apply("add", state, a.convert(a.constant(12345, i64), i32))
+    above = a.apply("add", half, a.convert(state, f64))
+    scale = a.apply("mul", a.apply("sub", high, low), a.constant(2.3283064e-10, f64))
+    return a.convert(a.apply("add", a.apply("mul", above, scale), low), accumulator.type)
 
 
 ELEMENTWISE_BODIES: dict[str, Body] = {
@@ -202,6 +250,7 @@ BODIES: dict[str, Body] = {
     "min_unsigned": _plain("min_unsigned"),
     "copy": _convert_first,
     "fill": _convert_first,
+    "fill_rng": _random,
     "multiply_add": _multiply_add,
     "multiply_add_offset": _multiply_add_offset,
     "pool_sum": _pool("add"),

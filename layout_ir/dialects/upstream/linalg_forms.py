@@ -44,7 +44,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.layout.types import is_tensor
-from layout_ir.dialects.upstream.linalg_bodies import element_of
+from layout_ir.dialects.upstream.linalg_bodies import IndexOp, element_of
 from layout_ir.dialects.upstream.linalg_syntax import (
     parse_attributes,
     parse_group,
@@ -404,6 +404,7 @@ class WinogradOutputTransformOp(_WinogradOp):
 
 FORM_OPS: tuple[type[Operation], ...] = (
     StructuredGenericOp,
+    IndexOp,
     MapOp,
     VariadicReduceOp,
     SoftmaxOp,

@@ -226,7 +226,10 @@ def _products() -> list[Row]:
     ]
 
 
-ROWS: tuple[Row, ...] = (*_products(), *_convolutions(), *_poolings())
+_RANDOM = _row("fill_rng_2d", "m n", "-", "-", "-", "m n", body="fill_rng")
+"""Numbers between two bounds, from a seed."""
+
+ROWS: tuple[Row, ...] = (*_products(), *_convolutions(), *_poolings(), _RANDOM)
 """The named ops whose rank is fixed."""
 
 ELEMENTWISE: tuple[str, ...] = ("copy", "fill", *ELEMENTWISE_BODIES)

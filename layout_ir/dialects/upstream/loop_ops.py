@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     TensorType,
     UnitAttr,
+    i1,
     i64,
 )
 from xdsl.dialects.utils import (
@@ -64,6 +65,7 @@ from layout_ir.dialects.upstream.linalg_syntax import parse_results, print_resul
 from layout_ir.dialects.upstream.operand_syntax import (
     parse_binding,
     parse_indices,
+    parse_variables,
     print_binding,
     print_values,
 )
@@ -72,14 +74,6 @@ from layout_ir.dialects.upstream.tensor_ops import ParallelInsertSliceOp
 
 def _ints(values: Sequence[int]) -> Attribute:
     return DenseArrayBase.from_list(i64, values)
-
-
-def _parse_variables(parser: Parser) -> list[Parser.Argument]:
-    """`(%i, %j)`, the variables of a nest of loops."""
-    names = parser.parse_comma_separated_list(
-        parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
-    )
-    return [name.resolve(IndexType()) for name in names]
 
 
 def _parse_bindings(parser: Parser) -> tuple[list[Any], list[Any]]:
@@ -187,7 +181,7 @@ class ForallOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Any:
-        indices = _parse_variables(parser)
+        indices = parse_variables(parser)
         lower, steps = [0] * len(indices), [1] * len(indices)
         if parser.parse_optional_keyword("in") is not None:
             upper = cls._parse_bounds(parser)
@@ -294,7 +288,7 @@ class ParallelOp(scf.ParallelOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Any:
-        indices = _parse_variables(parser)
+        indices = parse_variables(parser)
         bounds: list[Sequence[SSAValue]] = []
         parser.parse_punctuation("=")
         for word in ("to", "step", ""):
@@ -446,6 +440,28 @@ class IndexSwitchOp(scf.IndexSwitchOp):
         return _terminated(op)
 
 
+def _parse_branch(parser: Parser) -> Region:
+    """A region, with the `scf.yield` that its text may leave out behind an op of any dialect."""
+    region = parser.parse_region()
+    if region.last_block is None:
+        region.add_block(Block())
+    if region.last_block is not None and not isinstance(region.last_block.last_op, scf.YieldOp):
+        region.last_block.add_op(scf.YieldOp())
+    return region
+
+
+class IfOp(scf.IfOp):
+    """`scf.if`, whose one result type may be written without parentheses. What it reads is xDSL's op."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        condition = parser.parse_operand(i1)
+        types = parse_results(parser)
+        then = _parse_branch(parser)
+        other = _parse_branch(parser) if parser.parse_optional_keyword("else") is not None else Region()
+        return scf.IfOp(condition, types, then, other, parser.parse_optional_attr_dict())
+
+
 class ReduceOp(scf.ReduceOp):
     """`scf.reduce`, with commas between its regions."""
 
@@ -480,5 +496,5 @@ class ReduceOp(scf.ReduceOp):
 
 
 SCF_OPS: tuple[type[Operation], ...] = (
-    *(ForallOp, InParallelOp, ParallelOp, ForOp, WhileOp, ExecuteRegionOp, IndexSwitchOp, ReduceOp),
+    *(ForallOp, InParallelOp, ParallelOp, ForOp, WhileOp, ExecuteRegionOp, IfOp, IndexSwitchOp, ReduceOp),
 )

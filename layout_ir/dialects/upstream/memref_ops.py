@@ -25,8 +25,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
     UnrankedMemRefType,
-    i32,
-    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
@@ -59,7 +57,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.layout.dense_elements import elements_text
 from layout_ir.dialects.upstream.linalg_syntax import parse_results, print_results
-from layout_ir.dialects.upstream.operand_syntax import parse_indices, print_values
+from layout_ir.dialects.upstream.operand_syntax import (
+    ATOMIC_KINDS,
+    parse_atomic_kind,
+    parse_indices,
+    parse_prefetch_hints,
+    print_prefetch_hints,
+    print_values,
+)
 
 _MEMREF = base(MemRefType) | base(UnrankedMemRefType)
 
@@ -272,22 +277,13 @@ class AllocaScopeReturnOp(memref.AllocaScopeReturnOp):
             printer.print_list(self.ops.types, printer.print_attribute)
 
 
-ATOMIC_KINDS = (
-    *("addf", "addi", "andi", "assign", "maximumf", "maxnumf", "maxs", "maxu", "minimumf", "minnumf"),
-    *("mins", "minu", "mulf", "muli", "ori", "xori"),
-)
-"""The functions of `memref.atomic_rmw` and of reductions, each at the number that MLIR 22 has for it."""
-
-
 class AtomicRMWOp(memref.AtomicRMWOp):
     """`memref.atomic_rmw`, with a custom form."""
 
     @classmethod
     def parse(cls, parser: Parser) -> Any:
         start = parser.pos
-        word = parser.parse_identifier()
-        if word not in ATOMIC_KINDS:
-            parser.raise_error(f"'{word}' is none of {', '.join(ATOMIC_KINDS)}", start, parser.pos)
+        kind = parse_atomic_kind(parser, parser.parse_identifier)
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         buffer = parser.parse_unresolved_operand()
@@ -298,7 +294,7 @@ class AtomicRMWOp(memref.AtomicRMWOp):
         first, second = parser.resolve_operands([value, buffer], type.inputs.data, start)
         return cls.create(
             operands=[first, second, *indices],
-            properties={"kind": IntegerAttr(ATOMIC_KINDS.index(word), i64)},
+            properties={"kind": kind},
             result_types=type.outputs.data,
             attributes=attributes,
         )
@@ -480,30 +476,6 @@ class PrefetchOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
-
-
-def parse_prefetch_hints(parser: Parser) -> dict[str, Attribute]:
-    """`, read, locality<3>, data` as the properties of a prefetch."""
-    parser.parse_punctuation(",")
-    is_write = parser.expect(lambda: parser.parse_optional_keyword_in({"read", "write"}), "read or write")
-    parser.parse_punctuation(",")
-    parser.parse_keyword("locality")
-    with parser.in_angle_brackets():
-        locality = parser.parse_integer(allow_boolean=False, allow_negative=False)
-    parser.parse_punctuation(",")
-    is_data = parser.expect(lambda: parser.parse_optional_keyword_in({"data", "instr"}), "data or instr")
-    return {
-        "isWrite": BoolAttr.from_bool(is_write == "write"),
-        "localityHint": IntegerAttr(locality, i32),
-        "isDataCache": BoolAttr.from_bool(is_data == "data"),
-    }
-
-
-def print_prefetch_hints(printer: Printer, op: Any) -> None:
-    """Prints what `parse_prefetch_hints` reads."""
-    access = "write" if op.isWrite.value.data else "read"
-    cache = "data" if op.isDataCache.value.data else "instr"
-    printer.print_string(f", {access}, locality<{op.localityHint.value.data}>, {cache}")
 
 
 def _print_element(printer: Printer, buffer: SSAValue, indices: Sequence[SSAValue]) -> None:

@@ -1,11 +1,12 @@
-"""What custom forms have in common: operands whose type the text does not say, bindings, types of vectors."""
+"""What custom forms have in common: operands whose type the text does not say, bindings, types of vectors, functions of
+atomic updates and reductions, hints of prefetches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.dialects.builtin import BoolAttr, IndexType, IntegerAttr, VectorType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
@@ -54,3 +55,51 @@ def print_binding(printer: Printer, argument: SSAValue, value: SSAValue) -> None
     printer.print_ssa_value(argument)
     printer.print_string(" = ")
     printer.print_ssa_value(value)
+
+
+def parse_variables(parser: Parser) -> list[Parser.Argument]:
+    """`(%i, %j)`, the variables of a nest of loops."""
+    names = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
+    )
+    return [name.resolve(IndexType()) for name in names]
+
+
+ATOMIC_KINDS = (
+    *("addf", "addi", "andi", "assign", "maximumf", "maxnumf", "maxs", "maxu", "minimumf", "minnumf"),
+    *("mins", "minu", "mulf", "muli", "ori", "xori"),
+)
+"""The functions of `memref.atomic_rmw` and of reductions, each at the number that MLIR 22 has for it."""
+
+
+def parse_atomic_kind(parser: Parser, parse_word: Callable[[], str]) -> IntegerAttr[Any]:
+    """The number of the function whose name is the word at the parser's position."""
+    start = parser.pos
+    word = parse_word()
+    if word not in ATOMIC_KINDS:
+        parser.raise_error(f"'{word}' is none of {', '.join(ATOMIC_KINDS)}", start, parser.pos)
+    return IntegerAttr(ATOMIC_KINDS.index(word), i64)
+
+
+def parse_prefetch_hints(parser: Parser) -> dict[str, Attribute]:
+    """`, read, locality<3>, data` as the properties of a prefetch."""
+    parser.parse_punctuation(",")
+    is_write = parser.expect(lambda: parser.parse_optional_keyword_in({"read", "write"}), "read or write")
+    parser.parse_punctuation(",")
+    parser.parse_keyword("locality")
+    with parser.in_angle_brackets():
+        locality = parser.parse_integer(allow_boolean=False, allow_negative=False)
+    parser.parse_punctuation(",")
+    is_data = parser.expect(lambda: parser.parse_optional_keyword_in({"data", "instr"}), "data or instr")
+    return {
+        "isWrite": BoolAttr.from_bool(is_write == "write"),
+        "localityHint": IntegerAttr(locality, i32),
+        "isDataCache": BoolAttr.from_bool(is_data == "data"),
+    }
+
+
+def print_prefetch_hints(printer: Printer, op: Any) -> None:
+    """Prints what `parse_prefetch_hints` reads."""
+    access = "write" if op.isWrite.value.data else "read"
+    cache = "data" if op.isDataCache.value.data else "instr"
+    printer.print_string(f", {access}, locality<{op.localityHint.value.data}>, {cache}")

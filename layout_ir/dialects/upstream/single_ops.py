@@ -1,4 +1,4 @@
-"""Ops that are missing here and there: of bufferization, complex, quant, ml_program and tosa.
+"""Ops that are missing here and there: of bufferization, complex, quant and tosa.
 
 %m = bufferization.to_buffer %t read_only : tensor<4xf32> to memref<4xf32>
 %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5:3>>
@@ -17,22 +17,26 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     MemRefType,
+    ShapedType,
     SymbolNameConstraint,
-    SymbolRefAttr,
     TensorType,
     UnitAttr,
     UnrankedMemRefType,
+    UnrankedTensorType,
     i1,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    ParsePropInAttrDict,
     VarConstraint,
     base,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
+    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -45,7 +49,6 @@ from xdsl.traits import Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.upstream.operand_syntax import print_values
-from layout_ir.dialects.upstream.verbatim_attributes import TokenType
 
 # bufferization --------------------------------------------------------------------------------------------------------
 
@@ -62,6 +65,28 @@ class DeallocTensorOp(IRDLOperation):
 
 
 @irdl_op_definition
+class AllocTensorOp(IRDLOperation):
+    """A tensor in memory of its own, of any elements or a copy of another one. Of xDSL's op it has the memory space."""
+
+    name = "bufferization.alloc_tensor"
+
+    T: ClassVar = VarConstraint("T", base(TensorType) | base(UnrankedTensorType))
+
+    dynamic_sizes = var_operand_def(IndexType())
+    copy = opt_operand_def(T)
+    size_hint = opt_operand_def(IndexType())
+    memory_space = opt_prop_def()
+    tensor = result_def(T)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+
+    assembly_format = (
+        "`(` $dynamic_sizes `)` (`copy` `(` $copy^ `)`)? (`size_hint` `=` $size_hint^)? attr-dict "
+        "`:` type($tensor)"
+    )
+
+
+@irdl_op_definition
 class ToBufferOp(bufferization.ToBufferOp):
     """`bufferization.to_buffer`, whose result may lie in any layout."""
 
@@ -74,12 +99,55 @@ class ToBufferOp(bufferization.ToBufferOp):
 
     def verify_(self) -> None:
         """In place of the verifier of the base class, which wants the layout of the tensor, row-major."""
-        given, made = self.tensor.type, self.memref.type
-        if getattr(given, "element_type", None) != getattr(made, "element_type", None):
-            raise VerifyException(f"{given} and {made} differ in element type")
-        shapes = [type.get_shape() for type in (given, made) if isinstance(type, TensorType | MemRefType)]
-        if len(shapes) == 2 and shapes[0] != shapes[1]:
-            raise VerifyException(f"{given} and {made} differ in shape")
+        _check_contents(self.tensor.type, self.memref.type)
+
+
+def _check_contents(*types: Attribute) -> None:
+    """Raises VerifyException where tensors or buffers differ in elements, or in shape as far as that is known."""
+    shapes = {
+        cast("ShapedType", type).get_shape() for type in types if isinstance(type, TensorType | MemRefType)
+    }
+    if len({getattr(type, "element_type", None) for type in types}) > 1:
+        raise VerifyException(f"{' and '.join(map(str, types))} differ in element type")
+    if len(shapes) > 1:
+        raise VerifyException(f"{' and '.join(map(str, types))} differ in shape")
+
+
+@irdl_op_definition
+class ToTensorOp(bufferization.ToTensorOp):
+    """`bufferization.to_tensor` of a buffer in any layout."""
+
+    name = "bufferization.to_tensor"
+    assembly_format: ClassVar[str | None] = None  # the form of the base class
+
+    memref = operand_def(base(MemRefType) | base(UnrankedMemRefType))
+    tensor = result_def()
+    writable = opt_prop_def(UnitAttr)
+    restrict = opt_prop_def(UnitAttr)
+
+    def verify_(self) -> None:
+        """In place of the verifier of the base class, which wants a row-major buffer."""
+        _check_contents(self.memref.type, self.tensor.type)
+
+
+@irdl_op_definition
+class MaterializeInDestinationOp(bufferization.MaterializeInDestinationOp):
+    """`bufferization.materialize_in_destination`, whose buffer may lie in any layout."""
+
+    name = "bufferization.materialize_in_destination"
+    assembly_format: ClassVar[str | None] = None  # the form of the base class
+
+    source = operand_def()
+    dest = operand_def()
+    result = opt_result_def()
+    restrict = opt_prop_def(UnitAttr)
+    writable = opt_prop_def(UnitAttr)
+
+    def verify_(self) -> None:
+        """In place of the verifier of the base class, which wants a row-major buffer."""
+        _check_contents(self.source.type, self.dest.type, *self.result_types)
+        if isinstance(self.dest.type, TensorType | UnrankedTensorType) != (self.result is not None):
+            raise VerifyException("a tensor as the destination makes a result, a buffer makes none")
 
 
 @irdl_op_definition
@@ -187,60 +255,6 @@ class StorageCastOp(_QuantizedCastOp):
     name = "quant.scast"
 
 
-# ml_program -----------------------------------------------------------------------------------------------------------
-
-
-@irdl_op_definition
-class GlobalLoadOp(IRDLOperation):
-    """What a global holds."""
-
-    name = "ml_program.global_load"
-
-    global_ = prop_def(SymbolRefAttr, prop_name="global")
-    result = result_def()
-
-    assembly_format = "$global `:` type($result) attr-dict"
-
-
-@irdl_op_definition
-class GlobalStoreOp(IRDLOperation):
-    """A global holds something else from here on."""
-
-    name = "ml_program.global_store"
-
-    global_ = prop_def(SymbolRefAttr, prop_name="global")
-    value = operand_def()
-
-    assembly_format = "$global `=` $value `:` type($value) attr-dict"
-
-
-@irdl_op_definition
-class GlobalLoadConstantOp(IRDLOperation):
-    """What a global holds that never changes. xDSL's class asks for a property of another name than MLIR's."""
-
-    name = "ml_program.global_load_const"
-
-    global_ = prop_def(SymbolRefAttr, prop_name="global")
-    result = result_def()
-
-    traits = traits_def(Pure())
-
-    assembly_format = "$global `:` type($result) attr-dict"
-
-
-@irdl_op_definition
-class TokenOp(IRDLOperation):
-    """The first token of a graph."""
-
-    name = "ml_program.token"
-
-    token = result_def(TokenType)
-
-    traits = traits_def(Pure())
-
-    assembly_format = "attr-dict"
-
-
 # tosa -----------------------------------------------------------------------------------------------------------------
 
 
@@ -337,9 +351,15 @@ class PowiOp(IRDLOperation):
 
 
 SINGLE_OPS: dict[str, tuple[type[Operation], ...]] = {
-    "bufferization": (DeallocTensorOp, ToBufferOp, DeallocOp),
+    "bufferization": (
+        AllocTensorOp,
+        DeallocTensorOp,
+        ToBufferOp,
+        ToTensorOp,
+        MaterializeInDestinationOp,
+        DeallocOp,
+    ),
     "quant": (QuantizeCastOp, DequantizeCastOp, StorageCastOp),
-    "ml_program": (GlobalLoadOp, GlobalLoadConstantOp, GlobalStoreOp, TokenOp),
     "complex": (PowiOp,),
     "tosa": (VariableOp, VariableReadOp, VariableWriteOp),
 }

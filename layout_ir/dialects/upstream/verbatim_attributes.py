@@ -21,18 +21,23 @@ class VerbatimAttr(Data[str]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
-        text = parser.lexer.input.content
-        start = parser.pos
-        end = _end_of_body(text, start)
-        if text[start : start + 1] != "<" or end is None:
-            parser.raise_error(f"expected balanced angle brackets behind {cls.name}", start, start + 1)
-        # xDSL's lexer does not know all tokens of such texts: it continues behind them.
-        parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
-        parser.parse_punctuation(">")
-        return " ".join(text[start + 1 : end].split())
+        return parse_balanced(parser, cls.name)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")
+
+
+def parse_balanced(parser: AttrParser, name: str) -> str:
+    """The text between the angle brackets at the parser's position, behind `name`."""
+    text = parser.lexer.input.content
+    start = parser.pos
+    end = _end_of_body(text, start)
+    if text[start : start + 1] != "<" or end is None:
+        parser.raise_error(f"expected balanced angle brackets behind {name}", start, start + 1)
+    # xDSL's lexer does not know all tokens of such texts: it continues behind them.
+    parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
+    parser.parse_punctuation(">")
+    return " ".join(text[start + 1 : end].split())
 
 
 def _end_of_body(text: str, start: int) -> int | None:
@@ -126,10 +131,19 @@ class ThreadMappingAttr(WordAttr):
 
 
 @irdl_attr_definition
-class ExternAttr(ParametrizedAttribute):
-    """The value of a global that is defined elsewhere."""
+class ExternAttr(Data[str]):
+    """The value of a global that is defined elsewhere; the type that its text may have, with its brackets."""
 
     name = "ml_program.extern"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        if parser.lexer.input.content[parser.pos : parser.pos + 1] != "<":
+            return ""
+        return f"<{parse_balanced(parser, cls.name)}>"
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(self.data)
 
 
 @irdl_attr_definition

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
@@ -28,6 +28,9 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FileLineColLoc,
+    Float80Type,
+    Float128Type,
+    FloatAttr,
     IntAttr,
     ModuleOp,
     StringAttr,
@@ -35,8 +38,8 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
     i1,
 )
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute
-from xdsl.parser import AttrParser, Parser, ParserState
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer
@@ -178,6 +181,8 @@ class LocatedParser(Parser):
         """The names of the resources of this text in the store of their dialect, by dialect and name."""
         self._op_names: list[int] = []
         """Positions of the names of the ops being parsed, outermost first."""
+        self._first_uses: dict[str, Span] = {}
+        """Where each name is used first that is not defined yet."""
 
     def location(self, position: int) -> FileLineColLoc:
         """The location attribute of an offset into the text."""
@@ -269,6 +274,22 @@ class LocatedParser(Parser):
 
         self.parse_comma_separated_list(self.Delimiter.BRACES, skip_tool)
 
+    def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> SSAValue[Any]:
+        name = operand.operand_name
+        if name not in self.ssa_values and name not in self.forward_ssa_references:
+            self._first_uses[name] = operand.span
+        return super().resolve_operand(operand, type)
+
+    def parse_optional_attribute(self) -> Attribute | None:
+        start = self.pos
+        attribute = super().parse_optional_attribute()
+        if isinstance(attribute, FloatAttr):
+            type = cast("FloatAttr[AnyFloat]", attribute).type
+            if isinstance(type, Float80Type | Float128Type):
+                # xDSL rounds them to 64 bits, and does not print them.
+                self.raise_error(f"numbers of {type} are not read", start, self.pos)
+        return cast("Attribute | None", attribute)
+
     def parse_operation(self) -> Operation:
         self._op_names.append(self.pos)
         op = super().parse_operation()
@@ -304,7 +325,11 @@ class LocatedParser(Parser):
         try:
             module = self.parse_module(allow_implicit_module)
         except ParseError as error:
-            error.msg = self._clearer(error)
+            undefined = next(iter(self.forward_ssa_references), None)
+            if undefined is not None and error.msg.startswith("values used but not defined"):
+                error.msg, error.span = f"%{undefined} is used but not defined", self._first_uses[undefined]
+            else:
+                error.msg = self._clearer(error)
             error.span = replace(error.span, line_offset=self._line_offset)
             raise
         except (DiagnosticException, LayoutError) as error:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from layout_ir.api.execute import run
+from layout_ir.api.measured_selection import optimize
 from layout_ir.api.program_text import parse_program
 from layout_ir.errors import LayoutError
+from layout_ir.passes.open_layouts import open_layouts
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -209,3 +211,44 @@ def test_negative_a_number_is_rounded_to_the_nearest_even_one_alone():
     assert np.array_equal(_result(ops.format("to_nearest_even"), "tensor<3x4xf32>"), X)
     with pytest.raises(LayoutError, match=r"arith.truncf is known to the nearest even number alone"):
         _result(ops.format("downward"), "tensor<3x4xf32>")
+
+
+def test_a_map_knows_where_it_is_in_any_layout():
+    text = """
+    func.func @main(%x: tensor<16x16xf32>) -> tensor<16x16xf32> {
+      %o = tensor.empty() : tensor<16x16xf32>
+      %r = linalg.map ins(%x : tensor<16x16xf32>) outs(%o : tensor<16x16xf32>) (%a: f32, %b: f32) {
+        %i = linalg.index 0 : index
+        %q = arith.index_cast %i : index to i32
+        %f = arith.sitofp %q : i32 to f32
+        %g = arith.addf %a, %f : f32
+        linalg.yield %g : f32
+      }
+      %t = linalg.transpose ins(%r : tensor<16x16xf32>) outs(%o : tensor<16x16xf32>) permutation = [1, 0]
+      func.return %t : tensor<16x16xf32>
+    }"""
+    module = parse_program(text, "program.mlir")
+    x = np.random.default_rng(0).random((16, 16), np.float32)
+    wanted = (x + np.arange(16, dtype=np.float32)[:, None]).T
+    (given,) = run(module, [x])
+    open_layouts(module)
+    optimize(module, "blocked8")
+    (chosen,) = run(module, [x])
+    assert np.array_equal(given, wanted) and np.array_equal(chosen, wanted)
+
+
+def test_negative_iterations_in_any_order_would_write_one_element():
+    text = """
+    #id = affine_map<(i, j) -> (i, j)>
+    func.func @main(%x: tensor<3x4xf32>, %s: tensor<4xf32>) -> tensor<4xf32> {
+      %r = linalg.generic {indexing_maps = [#id, affine_map<(i, j) -> (j)>], iterator_types = ["parallel", "parallel"]}
+          ins(%x : tensor<3x4xf32>) outs(%s : tensor<4xf32>) {
+      ^bb0(%a: f32, %b: f32):
+        linalg.yield %a : f32
+      } -> tensor<4xf32>
+      func.return %r : tensor<4xf32>
+    }"""
+    with pytest.raises(
+        LayoutError, match=r"result 0 is indexed by the loops \[1\], the parallel ones are \[0, 1\]"
+    ):
+        run(parse_program(text, "program.mlir"), [X, np.zeros(4, np.float32)])

@@ -19,6 +19,8 @@ func.func @accesses(%m: memref<10x?xf32>, %n: index, %k: index, %s: memref<f32>)
       affine.store %a, %m[%i floordiv 2 floordiv 2, (-(%i * 8)) ceildiv 8] : memref<10x?xf32>
       %v = affine.vector_load %m[%i, symbol(%n) + 5] : memref<10x?xf32>, vector<4xf32>
       affine.vector_store %v, %m[%j, %i + symbol(%n)] : memref<10x?xf32>, vector<4xf32>
+      affine.prefetch %m[%i, %i + 5], read, locality<3>, data : memref<10x?xf32>
+      affine.prefetch %m[%i * 2, symbol(%n) floordiv 4], write, locality<0>, instr : memref<10x?xf32>
     }
   }
   return
@@ -54,6 +56,11 @@ ARGUMENTS = "%m: memref<4x4xf32>, %x: f32, %n: index"
         ("affine.store %x, %m[%n, %x] : memref<4x4xf32>", "type"),
         ("affine.store %x, %m[%n, %n] : tensor<4x4xf32>", "expected a buffer"),
         ("%v = affine.vector_load %m[%n, %n] : memref<4x4xf32>, f32", "expected a vector"),
+        (
+            "affine.prefetch %m[%n], read, locality<3>, data : memref<4x4xf32>",
+            "1 subscripts for memref<4x4xf32>",
+        ),
+        ("affine.prefetch %m[%n, %n], reads, locality<3>, data : memref<4x4xf32>", "read or write"),
     ],
 )
 def test_negative_what_does_not_fit_is_an_error_that_says_why(ops: str, reason: str):

@@ -28,6 +28,12 @@ func.func @result_attrs(%x: tensor<4xf32> {bufferization.writable = true}) -> (t
       = "a"}) {
   return %x : tensor<4xf32>
 }
+func.func private @declared(f32 {llvm.noundef}, i32) -> (f32 {llvm.noundef}, i32 {a.b = 1 : i32}) attributes {a.c}
+func.func @not_inlined(%x: f32, %f: () -> ()) -> (() -> ()) attributes {no_inline} {
+  %y = call @callee(%x) {no_inline} : (f32) -> f32
+  %z = "func.call"(%x) <{callee = @callee, arg_attrs = [{a.b}], res_attrs = [{a.c}]}> : (f32) -> f32
+  return %f : () -> ()
+}
 func.func nested @nested() {
   return
 }
@@ -48,6 +54,28 @@ def test_negative_a_call_of_a_value_that_is_another_function():
     call = '%r:2 = "func.call_indirect"(%f, %x) : ((f32) -> f32, f32) -> (f32, f32)'
     with pytest.raises(ProgramError, match=r"operands and results are not those of"):
         parse_program(f"func.func @f(%f: (f32) -> f32, %x: f32) {{\n{call}\nfunc.return\n}}", "program.mlir")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("func.func @f(%x: f32, i32) {\nfunc.return\n}", "either all arguments have names or none has"),
+        (
+            '"func.func"() <{arg_attrs = [{a}, {}], function_type = (f32) -> (), sym_name = "f"}> ({\n}) : () -> ()',
+            r"2 arg_attrs for the 1 of \(f32\) -> \(\)",
+        ),
+        (
+            """"func.func"() <{function_type = (f32) -> (), sym_name = "f"}> ({
+^a(%x: i32):
+  "func.return"() : () -> ()
+}) : () -> ()""",
+            r"the body takes i32, not as \(f32\) -> \(\) says",
+        ),
+    ],
+)
+def test_negative_a_function_whose_arguments_do_not_fit(text: str, reason: str):
+    with pytest.raises(ProgramError, match=reason):
+        parse_program(text, "program.mlir")
 
 
 def test_negative_a_branch_of_three_weights():

@@ -49,6 +49,14 @@ func.func @f(%x : tensor<4xf32>, %s : tensor<4xi1>) -> tensor<4xi1> {
   }
   return %r : tensor<4xi1>
 }""",
+    "a map that knows where it is": """
+func.func @f(%x : tensor<4x8xf32>, %s : tensor<4x8xindex>) -> tensor<4x8xindex> {
+  %r = linalg.map ins(%x : tensor<4x8xf32>) outs(%s : tensor<4x8xindex>) (%a : f32, %b : index) {
+    %c = linalg.index 1 : index
+    linalg.yield %c : index
+  }
+  return %r : tensor<4x8xindex>
+}""",
     "a reduction in short": """
 func.func @f(%x : tensor<4x8xf32>, %s : tensor<4xf32>) -> tensor<4xf32> {
   %r = linalg.reduce { arith.subf } ins(%x : tensor<4x8xf32>) outs(%s : tensor<4xf32>) dimensions = [1]
@@ -104,6 +112,7 @@ def test_a_form_is_that_of_mlir(name: str):
         ("a trait", "(i, j) -> (i)>", "(i, j) -> (j)>", "to be 7, but found 3"),
         ("a map in short", "arith.addf", "arith.nothing", "unknown operation 'arith.nothing'"),
         ("a map", "(%a : f32, %b : i1)", "(%a : f32, %b : i8)", "to match element or self type"),
+        ("a map that knows where it is", "index 1", "index 2", "dim 2 is none of the 2 loops of linalg.map"),
         ("a reduction in short", "[1]", "[2]", "dimensions = [2] has to name dims of tensor<4x8xf32>"),
         ("softmax", "(1)", "(2)", "dimension 2 is not one of tensor<4x8xf32>"),
         ("Winograd", "F_4_3", "F_9_9", "no size 'F_9_9': there are F_2_3, F_4_3, F_2_5"),
@@ -114,3 +123,9 @@ def test_negative_a_wrong_form_is_an_error_that_says_why(name: str, old: str, ne
     assert old in text
     with pytest.raises(ProgramError, match=re.escape(message)):
         parse_program(text.replace(old, new), "program.mlir")
+
+
+def test_negative_an_index_outside_of_linalg():
+    text = "func.func @f() -> index {\n  %c = linalg.index 0 : index\n  func.return %c : index\n}"
+    with pytest.raises(ProgramError, match=r"in the body of a structured op of linalg, not of func\.func"):
+        parse_program(text, "program.mlir")

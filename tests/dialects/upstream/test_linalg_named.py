@@ -48,6 +48,8 @@ def _type(row: Row, dims: str, element: str) -> str:
 
 def _program(row: Row, element: str) -> str:
     types = [_type(row, dims, element) for dims in row.operands]
+    if row.body == "fill_rng":
+        return _applied(row.name, ["f64", "f64", "i32", types[-1]])
     types[:-1] = [t if dims != "-" else element for t, dims in zip(types, row.operands[:-1], strict=False)]
     attributes = ""
     if row.windows:
@@ -97,7 +99,8 @@ def test_its_loops_are_those_that_mlir_makes_of_it(row: Row):
     op, generic = _op(text, row.name), _op(generalized, "linalg.generic")
     assert generic.get_indexing_maps() == op.get_indexing_maps()
     assert generic.get_iterator_types() == op.get_iterator_types()
-    assert [each.name for each in generic.body.block.ops] == [each.name for each in op.body.block.ops]
+    if row.body != "fill_rng":  # whose constants this pass moves out; `check_forms` compares its body
+        assert [each.name for each in generic.body.block.ops] == [each.name for each in op.body.block.ops]
 
 
 @needs_mlir

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from layout_ir.api.program_text import parse_program, to_text
 from tests.dialects.upstream.round_trips import check_error, check_round_trip
 
 PROGRAM = """
@@ -213,3 +214,23 @@ scf.reduce
 )
 def test_negative_what_does_not_fit_is_an_error_that_says_why(ops: str, reason: str):
     check_error(ARGUMENTS, ops, reason)
+
+
+def test_one_result_of_a_branch_may_be_written_without_parentheses():
+    text = """
+func.func @f(%c: i1, %x: f32) -> f32 {
+  %r = scf.if %c -> f32 {
+    scf.yield %x : f32
+  } else {
+    scf.yield %x : f32
+  }
+  func.return %r : f32
+}"""
+    written = to_text(parse_program(text, "program.mlir"))
+    assert written == to_text(parse_program(text.replace("if %c -> f32", "if %c -> (f32)"), "program.mlir"))
+
+
+def test_a_branch_may_end_with_an_op_that_is_not_known():
+    text = 'func.func @f(%c: i1) {\nscf.if %c {\n  "their.op"() : () -> ()\n}\nfunc.return\n}'
+    module = parse_program(text, "program.mlir", allow_unregistered=True)
+    assert [op.name for op in module.walk()].count("scf.yield") == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layout_ir.dialects.upstream.memref_ops import ATOMIC_KINDS
+from layout_ir.dialects.upstream.operand_syntax import ATOMIC_KINDS
 from tests.dialects.upstream.round_trips import check_error, check_round_trip
 
 PROGRAM = """

@@ -1,5 +1,4 @@
-"""Ops of func, cf, bufferization, complex, quant, ml_program and tosa: round trips through mlir-opt, and what is
-wrong."""
+"""Ops of bufferization, complex, quant, ml_program and tosa: round trips through mlir-opt, and what is wrong."""
 
 from __future__ import annotations
 
@@ -25,6 +24,13 @@ func.func @buffers(%m: memref<4x?xf32>, %t: tensor<4x?xf32>, %n: index) -> tenso
   %8 = bufferization.materialize_in_destination %t in %0 : (tensor<4x?xf32>, tensor<4x?xf32>) ->
       tensor<4x?xf32>
   return %0 : tensor<4x?xf32>
+}
+#any = strided<[?, 1], offset: ?>
+func.func @any_layout(%m: memref<?x4xf32, #any>, %t: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %0 = bufferization.to_tensor %m restrict writable : memref<?x4xf32, #any> to tensor<?x4xf32>
+  bufferization.materialize_in_destination %t in writable %m : (tensor<?x4xf32>, memref<?x4xf32, #any>) -> ()
+  %1 = bufferization.alloc_tensor() copy(%t) {memory_space = 1 : i64} : tensor<?x4xf32>
+  return %0 : tensor<?x4xf32>
 }
 func.func @dealloc(%a: memref<2xf32>, %b: memref<4xi32>, %c: i1, %d: i1) -> i1 {
   %0:2 = bufferization.dealloc (%a, %b : memref<2xf32>, memref<4xi32>) if (%c, %d) retain (%a, %b :
@@ -93,6 +99,12 @@ ARGUMENTS = "%z: complex<f32>, %c: i1, %m: memref<2xf32>, %t: tensor<2xf32>"
             """%r = bufferization.to_buffer %t : tensor<2xf32> to memref<3xf32>""",
             r"differ in shape",
         ),
+        ("%r = bufferization.to_tensor %m : memref<2xf32> to tensor<2xi32>", r"differ in element type"),
+        (
+            "bufferization.materialize_in_destination %t in %t : (tensor<2xf32>, tensor<2xf32>) -> ()",
+            r"a tensor as the destination makes a result",
+        ),
+        ("%r = bufferization.alloc_tensor() copy(%t) : tensor<3xf32>", r"is used with type tensor<3xf32>"),
         (
             """bufferization.dealloc (%m : memref<2xf32>) if (%c, %c)""",
             r"2 conditions for 1 buffers",

@@ -107,6 +107,15 @@ def test_what_is_parsed_is_what_xdsl_parses():
             6,
             "cannot be parsed (OverflowError",
         ),
+        ('"test.op"(%a) : (i32) -> ()\n\n', 1, 11, "%a is used but not defined"),
+        ('"test.op"() {a = 1.1 : f128} : () -> ()', 1, 18, "numbers of f128 are not read"),
+        ("%0 = arith.constant 1.0 : f80\n", 1, 21, "numbers of f80 are not read"),
+        (
+            '%b = "test.op"() : () -> i32\n"test.op"(%b, %a, %c) : (i32, i32, i32) -> ()',
+            2,
+            15,
+            "%a is used but not defined",
+        ),
         ('"test.op"() {a = "no end} : () -> ()' + " " * 60, 1, 18, "closing string literal"),
     ],
 )

@@ -42,6 +42,17 @@ RIGHT = {
         '  %a = arith.addf %x, %x : f32\n  "test.op"() ({\n    "test.termop"(%a) : (f32) -> ()\n  }) : () -> ()\n'
         "  func.return"
     ),
+    "a value of a block that every way leads through": FUNCTION.format(
+        "  cf.br ^b\n^a:\n  %z = arith.addf %y, %y : f32\n  cf.br ^c\n^b:\n  %y = arith.addf %x, %x : f32\n"
+        "  cf.cond_br %c, ^a, ^c\n^c:\n  %w = arith.addf %y, %y : f32\n  func.return"
+    ),
+    "a block that never runs": FUNCTION.format(
+        "  func.return\n^a:\n  %z = arith.addf %y, %y : f32\n  %y = arith.addf %z, %z : f32\n  func.return"
+    ),
+    "the body of an op that is not known": FUNCTION.format(
+        '  "their.op"() ({\n    "their.use"(%y) : (f32) -> ()\n    %y = arith.addf %x, %x : f32\n'
+        '    "their.end"() : () -> ()\n  }) : () -> ()\n  func.return'
+    ),
     "a graph": '"test.op"(%b) : (f32) -> ()\n%b = "test.op"() : () -> f32\n',
     "a body that needs no terminator": "builtin.module {\n}\n",
 }
@@ -65,6 +76,24 @@ WRONG = {
         "  %a = arith.addf %x, %a : f32\n  func.return",
         "f:2:8: 'arith.addf' op operand #1 does not dominate this use: %a is defined later",
     ),
+    "later than the op around": (
+        "  scf.if %c {\n    %a = arith.addf %b, %b : f32\n  }\n  %b = arith.addf %x, %x : f32\n  func.return",
+        "f:3:10: 'arith.addf' op operand #0 does not dominate this use: %b is defined later",
+    ),
+    "another way": (
+        (
+            "  cf.cond_br %c, ^a, ^b\n^a:\n  %a = arith.addf %x, %x : f32\n  cf.br ^b\n^b:\n"
+            "  %b = arith.addf %x, %a : f32\n  func.return"
+        ),
+        "f:7:8: 'arith.addf' op operand #1 does not dominate this use: %a is defined in a block that not every way",
+    ),
+    "an argument of another way": (
+        (
+            "  cf.cond_br %c, ^a(%x : f32), ^b\n^a(%a: f32):\n  cf.br ^b\n^b:\n"
+            "  %b = arith.addf %x, %a : f32\n  func.return"
+        ),
+        "f:6:8: 'arith.addf' op operand #1 does not dominate this use: %a is defined in a block that not every way",
+    ),
     "branch": (
         "  cf.br ^a\n^a:\n  %a = arith.addf %x, %x : f32\n^b:\n  func.return",
         "f:4:8: 'arith.addf' op ends a block and is no terminator",
@@ -82,6 +111,21 @@ def test_a_wrong_program_has_an_error_at_the_op(body: str, message: str):
     assert found
     assert found[0].startswith(message)
     assert "\n" not in "".join(found)
+
+
+def test_a_symbol_of_two_ops_is_an_error_at_the_second():
+    text = FUNCTION.format("  func.return")
+    assert errors(text + text) == ["f:4:1: 'func.func' op Redefinition of symbol \"f\""]
+    assert errors(text + text.replace("@f", "@g")) == []
+
+
+def test_negative_a_value_of_a_region_that_is_left():
+    module = parse(FUNCTION.format("  scf.if %c {\n    %a = arith.addf %x, %x : f32\n  }\n  func.return"))
+    inner = next(op for op in module.walk() if op.name == "arith.addf")
+    end = next(op for op in module.walk() if op.name == "func.return")
+    end.operands = inner.results
+    (error,) = (each for each in verify_module(module) if "dominate" in each.message)
+    assert error.message.endswith("%a is defined in a region that is not around it")
 
 
 def test_errors_come_in_the_order_of_the_program_and_from_all_depths():
