@@ -72,7 +72,8 @@ def physical_array(buffer: NDArray[Any], layout: Layout) -> NDArray[Any]:
     strides = [factor.stride * buffer.itemsize for factor in layout.factors]
     kind = buffer.dtype
     if kind.name in _ADDED:
-        buffer = buffer.view(storage_of(_NAMES[kind.name]))  # as_strided does not know some types of ml_dtypes
+        # Some types of ml_dtypes are none that as_strided knows.
+        buffer = buffer.view(storage_of(_NAMES[kind.name]))
     return as_strided(buffer[layout.offset :], physical_shape(layout), strides).view(kind)
 
 

@@ -69,8 +69,13 @@ def _add_sizes(graph: Graph, integers: Mapping[str, NDArray[Any]], counted: dict
         evaluation.decide_all(sized.nodes[before : number + 1])
         before = number + 1
         for name in node.inputs:
-            type, shape = graph.types.get(name), sized.shape(name)
-            if type is not None and shape is not None and shape != graph.shape(name):
+            type, shape, stated = graph.types.get(name), sized.shape(name), graph.shape(name)
+            if type is None or shape is None or shape == stated:
+                continue
+            if stated is not None and len(stated) != len(shape):
+                # As many extents as an input has, which count as agreed, are another rank than the one that is known.
+                sized.set_type(name, in_numbers(name), graph.element_type(name))
+            else:
                 sized.set_known_type(name, type_with_shape(type, shape), shape)
         infer_results(sized, node, evaluation.integers_of(node))
         found = named_sizes(graph, {name: sized.shape(name) for name in node.outputs if name})

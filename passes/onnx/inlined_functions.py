@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.functions import called_functions, check_size, domain_of
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 
 if TYPE_CHECKING:
@@ -23,22 +23,25 @@ def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | N
     """A copy of the model without calls of functions that move something, which calls all others as before.
 
     None where it has no such calls, is too large, or has a function for other versions of the operators than its own.
+    Raises OnnxImportError where functions call themselves, or would make a much larger model.
     """
-    moving = _moving_functions(model)
-    if not moving or model.ByteSize() > _MOST_BYTES:
+    functions = called_functions(model, {domain_of(each.domain): each.version for each in model.opset_import})
+    moving = _moving_functions(functions.values())
+    if moving.isdisjoint(_operators(model.graph.node)) or model.ByteSize() > _MOST_BYTES:
         return None
+    check_size(model.graph.node, functions)
     import onnx.inliner
 
     try:
         inlined = onnx.inliner.inline_selected_functions(_with_defaults_given(model), sorted(moving))
     except RuntimeError:  # ONNX does not write out functions for other versions of the operators
         return None
-    return inlined if _calls(inlined.graph.node) != _calls(model.graph.node) else None
+    return inlined if moving.isdisjoint(_operators(inlined.graph.node)) else None
 
 
-def _moving_functions(model: onnx.ModelProto) -> set[tuple[str, str]]:
+def _moving_functions(functions: Iterable[onnx.FunctionProto]) -> set[tuple[str, str]]:
     """Domain and name of the functions with a Transpose, in their bodies or in those that they call."""
-    bodies = {(domain_of(f.domain), f.name): _operators(f.node) for f in model.functions}
+    bodies = {(domain_of(f.domain), f.name): _operators(f.node) for f in functions}
     moving = {name for name, operators in bodies.items() if ("", "Transpose") in operators}
     while True:
         more = {name for name, operators in bodies.items() if not moving.isdisjoint(operators)} - moving
@@ -61,10 +64,6 @@ def _with_defaults_given(model: onnx.ModelProto) -> onnx.ModelProto:
             known = defaults.get((domain_of(node.domain), node.op_type, node.overload), ())
             node.attribute.extend(attribute for attribute in known if attribute.name not in given)
     return result
-
-
-def _calls(nodes: Iterable[onnx.NodeProto]) -> int:
-    return sum(1 for node in nodes for _ in (node, *nodes_within(node)))
 
 
 def _operators(nodes: Iterable[onnx.NodeProto]) -> set[tuple[str, str]]:

@@ -207,7 +207,9 @@ def test_arrays_of_types_that_ml_dtypes_adds_are_packed(dtype: str):
 )
 def test_negative_an_element_in_each_byte_is_no_element_of_four_bits(kind: str, source_dtype: str | None):
     x = np.zeros((6, 4)).astype(getattr(pytest.importorskip("ml_dtypes"), kind, kind))
-    with pytest.raises(li.LayoutError, match=f"weight 0: elements of .* share bytes, and those of .* {kind} do not"):
+    with pytest.raises(
+        li.LayoutError, match=f"weight 0: elements of .* share bytes, and those of .* {kind} do not"
+    ):
         li.prepack([x], "ba", source_dtype=source_dtype)
 
 

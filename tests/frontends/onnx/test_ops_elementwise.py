@@ -60,7 +60,8 @@ def test_a_slope_is_broadcast_and_as_onnx_runtime_takes_it_so_is_x(
     source = model([node("PRelu", "x slope")], {"x": x, "slope": slope})
     numbers = np.random.default_rng(0)
     inputs = {
-        name: numbers.standard_normal(shape).astype(np.float32) for name, shape in (("x", x), ("slope", slope))
+        name: numbers.standard_normal(shape).astype(np.float32)
+        for name, shape in (("x", x), ("slope", slope))
     }
     check_like_onnx_runtime(source, inputs)
     wider = np.broadcast_shapes(x, slope) != x
@@ -68,7 +69,7 @@ def test_a_slope_is_broadcast_and_as_onnx_runtime_takes_it_so_is_x(
 
 
 def test_negative_a_slope_that_does_not_fit():
-    with pytest.raises(OnnxImportError, match="PRelu.*2x3.*4x3"):
+    with pytest.raises(OnnxImportError, match=r"PRelu.*2x3.*4x3"):
         from_onnx(model([node("PRelu", "x slope")], {"x": (2, 3), "slope": (4, 3)}))
 
 
