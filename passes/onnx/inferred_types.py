@@ -144,7 +144,12 @@ class TypeInference:
         light = _without_weights(model, self._overridable, self._shapes, known)
         # What has no subgraphs is not searched for them again.
         graphs_in = _all_graphs if len(self._claims) > 1 else _alone
+        for place in light.opset_import:
+            place.domain = domain_of(place.domain)
         for graph in graphs_in(light.graph):
+            for node in graph.node:
+                if node.domain:
+                    node.domain = domain_of(node.domain)  # inference does not know the other name of the default one
             _forget(graph)
             (graph.input if graph is light.graph else graph.value_info).extend(_take_out_of_files(graph))
         self._read = write_out_ranges(light.graph, self._opset())

@@ -496,3 +496,16 @@ def test_shapes_in_files_are_not_read(is_node: bool, is_nested: bool):
     found = inferred_types(model, frozenset(), {}, {}, {})[-1]
     assert _shape(found["a"]) == [2, 4, 6] and _shape(found["s"]) == [3]
     assert not any(isinstance(extent, int) and extent for extent in _shape(found["y"]))
+
+
+@pytest.mark.parametrize("imported", ["", "ai.onnx"])
+def test_the_other_name_of_the_default_domain_is_known_to_inference(imported: str):
+    model = _flattening()
+    model.opset_import[0].domain = imported
+    for node in model.graph.node:
+        node.domain = "ai.onnx"
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert _shape(types["y"]) == [8, 6]
+    model.graph.node[1].domain = "my"  # negative: an operator of whoever
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert "b" not in types
