@@ -149,7 +149,9 @@ class TypeInference:
         for graph in graphs_in(light.graph):
             for node in graph.node:
                 if node.domain:
-                    node.domain = domain_of(node.domain)  # inference does not know the other name of the default one
+                    node.domain = domain_of(
+                        node.domain
+                    )  # inference does not know the other name of the default one
             _forget(graph)
             (graph.input if graph is light.graph else graph.value_info).extend(_take_out_of_files(graph))
         self._read = write_out_ranges(light.graph, self._opset())
