@@ -246,15 +246,13 @@ def test_the_copies_of_such_a_model_are_explained(tmp_path: Path, capsys: pytest
 
 
 def test_negative_functions_that_call_themselves_tell_of_no_node():
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("my", 1)]
-    call = helper.make_node("F", ["x"], ["y"], domain="my")
-    graph = helper.make_graph(
+    opsets = [oh.make_opsetid("", 18), oh.make_opsetid("my", 1)]
+    call = oh.make_node("F", ["x"], ["y"], domain="my")
+    graph = oh.make_graph(
         [call],
         "graph",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [oh.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])],
+        [oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
     )
-    function = helper.make_function("my", "F", ["x"], ["y"], [call], opsets)
-    assert (
-        node_of_negative_extent(helper.make_model(graph, opset_imports=opsets, functions=[function])) is None
-    )
+    function = oh.make_function("my", "F", ["x"], ["y"], [call], opsets)
+    assert node_of_negative_extent(oh.make_model(graph, opset_imports=opsets, functions=[function])) is None
