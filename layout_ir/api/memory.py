@@ -405,7 +405,7 @@ class Memory(ArrayInterop):
         """
         array = _array_of(array)
         if dtype is None:
-            dtype = (_ADDED_TYPES.get(array.dtype.name) or element_type_of(array.dtype)).name
+            dtype = element_type_of(array.dtype).name
         array = _as_numbers(array, dtype, dtype)
         there = layout_and_row(array)
         wanted = TensorDesc(

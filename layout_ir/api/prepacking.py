@@ -27,7 +27,7 @@ from layout_ir.api.reorder_compilation import quantization_of_sides
 from layout_ir.argument_checks import check_threads
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import element_type_of, storage_of
-from layout_ir.elements.element_types import canonical_name
+from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.elements.quantization import Conversion, conversion_between, sides_of
 from layout_ir.errors import LayoutError, public, public_methods
 from layout_ir.forking import loading
@@ -281,6 +281,11 @@ def prepack(
     for number, (array, fmt, scale) in enumerate(zip(arrays, each, given, strict=True)):
         with _naming(number):
             name = element_type_of(array.dtype).name if source_dtype is None else canonical_name(source_dtype)
+            if bits_of(name) < 8:
+                raise LayoutError(
+                    f"elements of {name} share bytes, and those of an array of {array.dtype} do not: give them as i8 "
+                    f"or f32 with dtype = {name!r}, or the buffer to compile_prepack"
+                )
             packings.append(
                 WeightPacking(
                     TensorDesc(array.shape, name), TensorDesc(array.shape, dtype or name, Format.of(fmt)),

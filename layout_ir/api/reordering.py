@@ -36,6 +36,9 @@ _NAMES = {
 """The element types of NumPy's types. Arrays of uint16 may hold ui16 or the bits of bf16: an argument says which, and
 without one they hold ui16, which moves as bf16 does."""
 
+_ADDED = frozenset(known.array_name for known in ELEMENT_TYPES if known.array_name != known.storage)
+"""The types that ml_dtypes adds to NumPy's, by name."""
+
 
 def physical_shape(layout: Layout) -> tuple[int, ...]:
     """One extent per factor, outermost first, in elements."""
@@ -67,7 +70,11 @@ def physical_array(buffer: NDArray[Any], layout: Layout) -> NDArray[Any]:
             f"a buffer of {buffer.size} elements is too small for {layout}, which needs {layout.extent}"
         )
     strides = [factor.stride * buffer.itemsize for factor in layout.factors]
-    return as_strided(buffer[layout.offset :], physical_shape(layout), strides)
+    kind = buffer.dtype
+    if kind.name in _ADDED:
+        # Some types of ml_dtypes are none that as_strided knows.
+        buffer = buffer.view(storage_of(_NAMES[kind.name]))
+    return as_strided(buffer[layout.offset :], physical_shape(layout), strides).view(kind)
 
 
 def reorder(

@@ -22,7 +22,8 @@ from layout_ir.errors import LayoutError
 _TYPE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}
 """Bytes from the start of the managed tensor to its element type (code: u8, bits: u8, lanes: u16)."""
 
-_NUMPY = {known.storage: known for known in ELEMENT_TYPES if known.storage == known.array_name}
+_NAMES = {known.array_name: known for known in ELEMENT_TYPES}
+"""The element types by the names of their arrays in NumPy, or in ml_dtypes where NumPy has none."""
 
 
 def storage_of(dtype: str) -> np.dtype[Any]:
@@ -31,10 +32,10 @@ def storage_of(dtype: str) -> np.dtype[Any]:
 
 
 def element_type_of(dtype: np.dtype[Any]) -> ElementType:
-    """The element type that NumPy's type is. Raises LayoutError where it is none."""
-    if dtype.name not in _NUMPY:
-        raise LayoutError(f"arrays of {dtype} have no element type: known are {', '.join(sorted(_NUMPY))}")
-    return _NUMPY[dtype.name]
+    """The element type that a type of NumPy or ml_dtypes is. Raises LayoutError where it is none."""
+    if dtype.name not in _NAMES:
+        raise LayoutError(f"arrays of {dtype} have no element type: known are {', '.join(sorted(_NAMES))}")
+    return _NAMES[dtype.name]
 
 
 def strides_of(layout: Layout) -> tuple[int, ...] | None:

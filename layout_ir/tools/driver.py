@@ -239,7 +239,8 @@ class LayoutOptMain(xDSLOptMain):
             data = self._content(name, lambda: read_stream(sys.stdin.buffer, MOST_WITHOUT_SIZE))
             return data, self.args.frontend or "mlir"
         path = self._path()
-        extension = self.args.frontend or os.path.splitext(path)[1].removeprefix(".")
+        # A name without an extension, as those of pipes are (/dev/stdin), is read as standard input is.
+        extension = self.args.frontend or os.path.splitext(path)[1].removeprefix(".") or "mlir"
         data = self._content(name, lambda: read_whole(path))
         if extension not in self.available_frontends:
             known = ", ".join(f".{known}" for known in self.available_frontends)

@@ -9,7 +9,7 @@ and an extent that follows from all the others.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache, partial
 from math import prod
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_of, outer
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
 from layout_ir.passes.onnx.repeated_inference import RepeatedInference, can_repeat
 from layout_ir.passes.onnx.reshape_types import ReshapeTypes
+from layout_ir.passes.onnx.transposed_operands import operands_of_transposes, ranks_by_perms
 from layout_ir.passes.onnx.whole_inference import TensorTypes, WholeInference, type_of_tensor
 
 if TYPE_CHECKING:
@@ -116,11 +117,15 @@ class TypeInference:
             inference.add(believed[0])
             believed = []
         reshapes = ReshapeTypes(inference.nodes, inference.constants, SMALL)
+        ranked: set[str] = set()
         while True:
             # What is known of one may be what another follows from.
             believed = believed if any(believed) else reshapes.more(inference.found)
+            if not any(believed):
+                believed = list(map(partial(ranks_by_perms, told=ranked), inference.nodes, inference.found))
+                ranked.update(*believed)
             if not any(believed) and any(claimed):
-                believed = list(map(_operands_of_transposes, inference.nodes, inference.found, claimed))
+                believed = list(map(operands_of_transposes, inference.nodes, inference.found, claimed))
                 for names, said in zip(claimed, believed, strict=True):
                     names.update(said)
             if not any(believed):
@@ -144,7 +149,13 @@ class TypeInference:
         light = _without_weights(model, self._overridable, self._shapes, known)
         # What has no subgraphs is not searched for them again.
         graphs_in = graphs_by_depth if len(self._claims) > 1 else _alone
+        # Inference does not know the other name of the default domain.
+        for entry in light.opset_import:
+            entry.domain = domain_of(entry.domain)
         for graph in graphs_in(light.graph):
+            for node in graph.node:
+                if node.domain:
+                    node.domain = domain_of(node.domain)
             _forget(graph)
             (graph.input if graph is light.graph else graph.value_info).extend(_take_out_of_files(graph))
         self._read = write_out_ranges(light.graph, self._opset())
@@ -203,42 +214,6 @@ def _tell_constants(graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto
                 if name in constants and prod(constants[name].dims) <= SMALL:
                     inner.initializer.add().CopyFrom(constants[name])
                     inner.initializer[-1].name = name
-
-
-def _operands_of_transposes(
-    nodes: Iterable[onnx.NodeProto], types: Mapping[str, onnx.TypeProto], told: Container[str]
-) -> dict[str, onnx.TypeProto]:
-    """The types of operands of Transposes, by name, of whose results more extents have numbers, without `told`."""
-    found: dict[str, onnx.TypeProto] = {}
-    for node in nodes:
-        if (
-            node.op_type != "Transpose"
-            or domain_of(node.domain)
-            or len(node.input) != 1
-            or len(node.output) != 1
-        ):
-            continue
-        source, result = node.input[0], types.get(node.output[0])
-        if source in told or result is None or not result.tensor_type.HasField("shape"):
-            continue
-        dims = result.tensor_type.shape.dim
-        perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), [*range(len(dims))][::-1])
-        if sorted(perm) != list(range(len(dims))):
-            continue
-        known = types[source].tensor_type.shape.dim if source in types else ()
-        if len(known) not in (0, len(dims)):
-            continue
-        operand = type(result)()
-        operand.tensor_type.elem_type = result.tensor_type.elem_type
-        extents = [operand.tensor_type.shape.dim.add() for _ in dims]
-        for place, dim in zip(perm, dims, strict=True):
-            extents[place].CopyFrom(dim)
-        if any(
-            new.HasField("dim_value") and not (known and known[k].HasField("dim_value"))
-            for k, new in enumerate(extents)
-        ):
-            found[source] = operand
-    return found
 
 
 def _forget(graph: onnx.GraphProto) -> None:

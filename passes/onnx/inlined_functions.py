@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from layout_ir.errors import LayoutError
-from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.functions import called_functions, check_size, domain_of
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.passes.onnx.graph_check import check_names
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
@@ -26,18 +26,21 @@ def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | N
     """A copy of the model without calls of functions that move something, which calls all others as before.
 
     None where it has no such calls, is too large, or has a function for other versions of the operators than its own,
-    or one that ONNX does not write out well.
+    or one that ONNX does not write out well. Raises OnnxImportError where functions call themselves, or would make a
+    much larger model.
     """
-    moving = _moving_functions(model)
-    if not moving or model.ByteSize() > _MOST_BYTES:
+    functions = called_functions(model, {domain_of(each.domain): each.version for each in model.opset_import})
+    moving = _moving_functions(functions.values())
+    if moving.isdisjoint(_operators(model.graph.node)) or model.ByteSize() > _MOST_BYTES:
         return None
+    check_size(model.graph.node, functions)
     import onnx.inliner
 
     try:
         inlined = onnx.inliner.inline_selected_functions(_with_defaults_given(model), sorted(moving))
     except RuntimeError:  # ONNX does not write out functions for other versions of the operators
         return None
-    if _calls(inlined.graph.node, moving) == _calls(model.graph.node, moving):
+    if not moving.isdisjoint(_operators(inlined.graph.node)):
         return None
     try:
         # ONNX 1.23 forgets the names of what a subgraph gives as it came in.
@@ -49,9 +52,9 @@ def with_moving_functions_inlined(model: onnx.ModelProto) -> onnx.ModelProto | N
     return inlined
 
 
-def _moving_functions(model: onnx.ModelProto) -> set[tuple[str, str]]:
+def _moving_functions(functions: Iterable[onnx.FunctionProto]) -> set[tuple[str, str]]:
     """Domain and name of the functions with a Transpose, in their bodies or in those that they call."""
-    bodies = {(domain_of(f.domain), f.name): _operators(f.node) for f in model.functions}
+    bodies = {(domain_of(f.domain), f.name): _operators(f.node) for f in functions}
     moving = {name for name, operators in bodies.items() if ("", "Transpose") in operators}
     while True:
         more = {name for name, operators in bodies.items() if not moving.isdisjoint(operators)} - moving
@@ -74,12 +77,6 @@ def _with_defaults_given(model: onnx.ModelProto) -> onnx.ModelProto:
             known = defaults.get((domain_of(node.domain), node.op_type, node.overload), ())
             node.attribute.extend(attribute for attribute in known if attribute.name not in given)
     return result
-
-
-def _calls(nodes: Iterable[onnx.NodeProto], functions: set[tuple[str, str]]) -> int:
-    """How often these nodes, and those in their subgraphs, call one of these functions."""
-    found = (each for node in nodes for each in (node, *nodes_within(node)))
-    return sum((domain_of(each.domain), each.op_type) in functions for each in found)
 
 
 def _operators(nodes: Iterable[onnx.NodeProto]) -> set[tuple[str, str]]:

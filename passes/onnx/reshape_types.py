@@ -113,7 +113,9 @@ def _divided(
         if node.output[0] in told:
             continue
         operand, result = types.get(node.input[0]), types.get(node.output[0])
-        if operand is None or result is None or not result.tensor_type.HasField("shape"):
+        if operand is None or result is None:
+            continue
+        if not (operand.tensor_type.HasField("shape") and result.tensor_type.HasField("shape")):
             continue
         before = seen.get(node.output[0])
         if before is not None and before[0] is operand and before[1] is result:

@@ -87,13 +87,14 @@ def merged(found: onnx.TypeProto | None, said: onnx.TypeProto) -> onnx.TypeProto
 
 
 def state_types(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> None:
-    """Lets a graph say these types of its values."""
-    results = {value.name for value in graph.output}
-    for value in graph.output:
+    """Lets a graph say these types of its values; of an input, where it says no shape itself."""
+    shapeless = [value for value in graph.input if not value.type.tensor_type.HasField("shape")]
+    boundary = {value.name for value in (*shapeless, *graph.output)}
+    for value in (*shapeless, *graph.output):
         if value.name in types:
             value.type.CopyFrom(types[value.name])
     for name, type in types.items():
-        if name not in results:
+        if name not in boundary:
             graph.value_info.add(name=name, type=type)
 
 

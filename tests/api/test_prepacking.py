@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import layout_ir as li
 from layout_ir.api.prepacking import Compensation, WeightPacking, compile_prepack
 from layout_ir.arrays.descriptor import TensorDesc
+from layout_ir.elements.element_types import element_type
 from layout_ir.notations.onednn import BlockingDesc
 from tests.oracles import onednn
 from tests.oracles.onednn_weights import convolution_weights, matmul_weights
@@ -189,6 +190,27 @@ def test_weights_without_elements_and_no_weights_are_packed():
     assert li.prepack([], "ab") == []
     [found] = li.prepack([np.zeros((0, 5), np.float32)], "ab")
     assert found.size == 0
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f8E4M3FN", "f8E5M2"])
+def test_arrays_of_types_that_ml_dtypes_adds_are_packed(dtype: str):
+    kind = np.dtype(getattr(pytest.importorskip("ml_dtypes"), element_type(dtype).array_name))
+    x = np.arange(30).reshape(6, 5).astype(kind)
+    [bits] = li.prepack([x], "ba")
+    assert bits.view(kind).tolist() == x.T.reshape(-1).tolist()
+    [numbers] = li.prepack([x], "ba", dtype="f32")
+    assert numbers.tolist() == x.T.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "source_dtype"), [("int4", None), ("int4", "i4"), ("int8", "i4"), ("float4_e2m1fn", None)]
+)
+def test_negative_an_element_in_each_byte_is_no_element_of_four_bits(kind: str, source_dtype: str | None):
+    x = np.zeros((6, 4)).astype(getattr(pytest.importorskip("ml_dtypes"), kind, kind))
+    with pytest.raises(
+        li.LayoutError, match=f"weight 0: elements of .* share bytes, and those of .* {kind} do not"
+    ):
+        li.prepack([x], "ba", source_dtype=source_dtype)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,16 @@ def test_bfloat16_is_moved_as_bits():
     assert np.array_equal(li.reorder(x, "ab", "ba", dtype="bf16"), x.T)
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_arrays_of_ml_dtypes_stay_what_they_are(name: str):
+    x = np.arange(12).reshape(3, 4).astype(getattr(pytest.importorskip("ml_dtypes"), name))
+    for given in (None, name):
+        for destination in ("ba", "(a, b) : [a*6, b]"):
+            moved = li.reorder(x, "ab", destination, source_dtype=given)
+            assert moved.dtype == x.dtype
+            assert moved.tolist() == (x.T if destination == "ba" else x).tolist()
+
+
 def test_uint16_is_a_type_of_its_own():
     x = np.array([[0, 1000, 65535], [7, 32768, 2]], np.uint16)
     moved = li.reorder(x, "ab", "ba")

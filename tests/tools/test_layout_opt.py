@@ -45,6 +45,18 @@ def test_standard_input_is_read_for_a_dash_and_for_no_name():
     assert opt("-", stdin=PROGRAM).out == opt(stdin=PROGRAM).out == PROGRAM
 
 
+def test_a_name_without_an_extension_is_that_of_a_pipe(tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    pipe.write_text(PROGRAM)
+    assert opt(str(pipe)) == Run(0, PROGRAM, "")
+
+
+def test_negative_a_model_in_a_pipe_is_no_text(tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    pipe.write_bytes(b"\x08\x08\xb2\xff")
+    assert "not UTF-8 text" in refusal(str(pipe))
+
+
 def test_passes_run_in_order_with_their_options(monkeypatch: pytest.MonkeyPatch):
     seen: list[tuple[str, int]] = []
 

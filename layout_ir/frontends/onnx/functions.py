@@ -60,14 +60,38 @@ def inlined(model: onnx.ModelProto, opsets: Mapping[str, int]) -> list[Call]:
     nodes = model.graph.node
     if not model.functions:
         return [Call(node, node_title(node, number), opsets) for number, node in enumerate(nodes)]
+    functions = called_functions(model, opsets)
+    check_size(nodes, functions)
+    return list(_Inliner(model, functions).calls(nodes, opsets, ""))
+
+
+def called_functions(model: onnx.ModelProto, opsets: Mapping[str, int]) -> dict[Key, onnx.FunctionProto]:
+    """The functions of a model by what their calls say of them; `opsets` are the versions of the operators.
+
+    ONNX leaves open what a node means that has the name of an operator and of a function. In ONNX Runtime and in the
+    evaluator of the onnx package it is the operator where the domain is one of the standard, and so it is here.
+
+    Raises OnnxImportError where a function is defined twice.
+    """
     functions: dict[Key, onnx.FunctionProto] = {}
     for function in model.functions:
         key = (domain_of(function.domain), function.name, function.overload)
         if key in functions:
             raise OnnxImportError(f"function {_word(function)} is defined twice")
         functions[key] = function
-    _check_size(nodes, functions)
-    return list(_Inliner(model, functions).calls(nodes, opsets, ""))
+    return {key: function for key, function in functions.items() if not _is_standard(key, opsets)}
+
+
+def _is_standard(key: Key, opsets: Mapping[str, int]) -> bool:
+    """Whether the standard has an operator of that domain and name, in the version that is used."""
+    import onnx.defs
+
+    domain, name, _ = key
+    try:
+        onnx.defs.get_schema(name, opsets.get(domain, 1), domain)
+    except onnx.defs.SchemaError:
+        return False
+    return True
 
 
 def _key(node: onnx.NodeProto) -> Key:
@@ -78,7 +102,7 @@ def _word(function: onnx.FunctionProto) -> str:
     return quoted(f"{function.domain}.{function.name}" if function.domain else function.name)
 
 
-def _check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.FunctionProto]) -> None:
+def check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.FunctionProto]) -> None:
     """Raises OnnxImportError where a function calls itself, or where the inlined model would be too large."""
     sizes: dict[Key, tuple[int, int]] = {}
 

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import TensorType
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import AnyAttr
+from layout_ir.elements.elementwise_formulas import broadcast
 from layout_ir.frontends.onnx.constants import Constant
 from layout_ir.frontends.onnx.folding import cast_array, cast_cost
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
@@ -97,6 +98,15 @@ def _pow(builder: Builder, node: Node) -> Value:
     return builder.apply(nn.PowOp, base, convert(builder, node, exponent, dtype))
 
 
+def _prelu(builder: Builder, node: Node) -> Value:
+    """The slope is broadcast to x, as the standard says; as ONNX Runtime takes it, x to the slope as well."""
+    x, slope = node.input(0), node.input(1)
+    shape = broadcast(shape_of(x), shape_of(slope))
+    if shape != shape_of(x):
+        x = builder.apply(nn.ExpandOp, x, shape=shape)
+    return builder.apply(nn.PReluOp, x, slope)
+
+
 def _clip(builder: Builder, node: Node) -> Value:
     x = node.input(0)
     if node.opset < 11:
@@ -148,6 +158,7 @@ _OPS: dict[str, Translate] = {
     "Max": _variadic(nn.MaxOp),
     "Mean": _mean,
     "Min": _variadic(nn.MinOp),
+    "PRelu": _prelu,
     "Pow": _pow,
     "Sum": _variadic(nn.AddOp),
     "Where": _where,

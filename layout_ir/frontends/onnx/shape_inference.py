@@ -122,8 +122,8 @@ def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
     if model.functions:
         try:
             model = onnx.inliner.inline_local_functions(model)
-        except (RuntimeError, ValueError):
-            return None  # functions that are not in order
+        except (onnx.checker.ValidationError, RuntimeError, ValueError):
+            return None  # functions that are not in order, or call themselves
     bodies = list(graphs_within(model.graph))
     if not any(node.op_type == "Slice" for body in bodies for node in body.node):
         return None

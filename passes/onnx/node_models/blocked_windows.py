@@ -50,6 +50,8 @@ class BlockedPool:
     def _is_possible(node: Node) -> bool:
         if not _is_on_floats(node):
             return False
+        if 0 in cast(Shape, node.result_shape()):
+            return False  # the blocked kernel divides by the extents of its result
         if node.op_type == "AveragePool":
             if node.int("ceil_mode", 0) and node.int("count_include_pad", 0):
                 return False  # the blocked kernel counts what lies behind the pads, too

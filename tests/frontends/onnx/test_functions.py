@@ -353,3 +353,19 @@ def test_negative_functions_that_make_too_many_bytes():
 def test_negative_functions(source: onnx.ModelProto, message: str):
     with pytest.raises(OnnxImportError, match=message):
         from_onnx(source)
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_an_operator_of_the_standard_comes_before_a_function_of_its_name(domain: str):
+    negated = function("Relu", "a", "b", [node("Neg", "a", "b")])
+    negated.domain = domain
+    source = with_functions([node("Relu", "x", "y")], negated)
+    (wanted,) = onnxruntime.InferenceSession(source.SerializeToString()).run(None, {"x": X})
+    assert np.array_equal(wanted, np.maximum(X, 0))
+    assert [op.name for op in ops_of(source)] == ["nn.relu"]
+
+
+def test_negative_a_function_of_another_name_in_the_domain_of_the_standard_is_called():
+    negated = function("Negated", "a", "b", [node("Neg", "a", "b")])
+    negated.domain = ""
+    assert [op.name for op in ops_of(with_functions([node("Negated", "x", "y")], negated))] == ["nn.neg"]

@@ -243,3 +243,16 @@ def test_the_copies_of_such_a_model_are_explained(tmp_path: Path, capsys: pytest
     path.write_bytes(CASES["declared"].SerializeToString())
     assert main(["explain-model", str(path)]) == 0
     assert "2 ops, no copy" in capsys.readouterr().out
+
+
+def test_negative_functions_that_call_themselves_tell_of_no_node():
+    opsets = [oh.make_opsetid("", 18), oh.make_opsetid("my", 1)]
+    call = oh.make_node("F", ["x"], ["y"], domain="my")
+    graph = oh.make_graph(
+        [call],
+        "graph",
+        [oh.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])],
+        [oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+    )
+    function = oh.make_function("my", "F", ["x"], ["y"], [call], opsets)
+    assert node_of_negative_extent(oh.make_model(graph, opset_imports=opsets, functions=[function])) is None

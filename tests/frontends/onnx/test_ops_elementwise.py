@@ -53,6 +53,26 @@ def test_pow_converts_the_exponent():
     assert [op.name for op in ops_of(source)] == ["nn.cast", "nn.pow", "nn.cast"]
 
 
+@pytest.mark.parametrize(("x", "slope"), [((2, 1, 3), (1, 4, 1)), ((3,), (2, 4, 3)), ((2, 3, 4), (3, 1))])
+def test_a_slope_is_broadcast_and_as_onnx_runtime_takes_it_so_is_x(
+    x: tuple[int, ...], slope: tuple[int, ...]
+):
+    source = model([node("PRelu", "x slope")], {"x": x, "slope": slope})
+    numbers = np.random.default_rng(0)
+    inputs = {
+        name: numbers.standard_normal(shape).astype(np.float32)
+        for name, shape in (("x", x), ("slope", slope))
+    }
+    check_like_onnx_runtime(source, inputs)
+    wider = np.broadcast_shapes(x, slope) != x
+    assert [op.name for op in ops_of(source)] == ["nn.expand"] * wider + ["nn.prelu"]
+
+
+def test_negative_a_slope_that_does_not_fit():
+    with pytest.raises(OnnxImportError, match=r"PRelu.*2x3.*4x3"):
+        from_onnx(model([node("PRelu", "x slope")], {"x": (2, 3), "slope": (4, 3)}))
+
+
 def test_attributes_are_read_as_the_decimal_they_were_written_as():
     op = only(model([node("LeakyRelu", "x", alpha=0.1)], X))
     assert op.alpha == 0.1

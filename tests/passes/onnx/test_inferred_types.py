@@ -496,3 +496,27 @@ def test_shapes_in_files_are_not_read(is_node: bool, is_nested: bool):
     found = inferred_types(model, frozenset(), {}, {}, {})[-1]
     assert _shape(found["a"]) == [2, 4, 6] and _shape(found["s"]) == [3]
     assert not any(isinstance(extent, int) and extent for extent in _shape(found["y"]))
+
+
+@pytest.mark.parametrize("imported", ["", "ai.onnx"])
+def test_the_other_name_of_the_default_domain_is_known_to_inference(imported: str):
+    model = _flattening()
+    model.opset_import[0].domain = imported
+    for node in model.graph.node:
+        node.domain = "ai.onnx"
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert _shape(types["y"]) == [8, 6]
+    model.graph.node[1].domain = "my"  # negative: an operator of whoever
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert "b" not in types
+
+
+def test_negative_nothing_is_left_of_the_elements_of_a_value_of_unknown_rank():
+    nodes = [oh.make_node("Relu", ["x"], ["a"]), oh.make_node("Reshape", ["a", "s"], ["y"])]
+    for shape, extent in ((None, ""), ([], 1), (["n"], "n")):
+        inputs = [oh.make_tensor_value_info("x", FLOAT, shape)]
+        model = model_of(nodes, inputs, [UNKNOWN], [initializer("s", [1, 1, -1])])
+        (types,) = inferred_types(model, frozenset(), {}, {}, {})
+        found = _shape(types["y"])
+        assert found[:2] == [1, 1]
+        assert found[2] == extent or (shape is None and str(found[2]).startswith("unk__"))

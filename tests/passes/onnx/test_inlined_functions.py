@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import onnx
 import onnx.helper as oh
+import pytest
 
+import layout_ir as li
+from layout_ir.errors import LayoutError
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
 
@@ -51,6 +54,36 @@ def test_an_attribute_that_a_call_does_not_give_has_the_default_of_the_function(
     result = check_optimized(model)
     slopes = [node.attribute[0].f for node in result.model.graph.node]
     assert slopes == [0.25, 0.5]
+
+
+def test_negative_functions_that_call_themselves():
+    body = [transpose("p", "r", 1, 0), oh.make_node("F", ["r"], ["q"], domain="my")]
+    with pytest.raises(LayoutError, match=r"function 'my\.F' calls itself"):
+        li.optimize_onnx(_calling("F", _function("F", *body)))
+
+
+def test_negative_functions_that_make_a_model_of_any_size():
+    # Each calls the next one twice: written out, 2^40 Transposes.
+    chain = [
+        _function(
+            f"F{k}",
+            oh.make_node(f"F{k + 1}", ["p"], ["r"], domain="my"),
+            oh.make_node(f"F{k + 1}", ["r"], ["q"], domain="my"),
+        )
+        for k in range(40)
+    ]
+    model = _calling("F0", *chain, _function("F40", transpose("p", "q", 1, 0)))
+    with pytest.raises(LayoutError, match=r"written out at their calls, make [0-9]+ nodes"):
+        li.optimize_onnx(model)
+
+
+def test_an_operator_of_the_standard_comes_before_a_function_of_its_name():
+    function = _function("Relu", transpose("p", "q", 1, 0))
+    model = _calling("Relu", function)
+    assert with_moving_functions_inlined(model) is not None  # of another domain
+    for node in (*model.graph.node, *model.functions):
+        node.domain = ""
+    assert with_moving_functions_inlined(model) is None
 
 
 def test_negative_a_function_that_moves_nothing_is_called_as_before():
