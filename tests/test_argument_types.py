@@ -44,7 +44,7 @@ RIGHT: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("given", RIGHT, ids=str)
+@pytest.mark.parametrize("given", RIGHT)
 def test_what_can_stand_for_a_type_is_of_it(given: dict[str, object]):
     assert wrong_argument(called, (), given) is None
 
@@ -71,7 +71,7 @@ WRONG: list[tuple[str, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "place"), WRONG, ids=str)
+@pytest.mark.parametrize(("name", "value", "place"), WRONG)
 def test_negative_what_is_of_another_type_is_named(name: str, value: object, place: str):
     found = wrong_argument(called, (), {name: value})
     assert found is not None
