@@ -86,10 +86,12 @@ def without_made_up(shapes: Sequence[Shape | None]) -> tuple[list[object], list[
     for shape in shapes:
         if shape is not None and _has_made_up(shape):
             found.append(
-                tuple([
-                    (numbers.setdefault(n, len(numbers)),) if isinstance(n, str) and is_made_up(n) else n
-                    for n in shape
-                ])
+                tuple(
+                    [
+                        (numbers.setdefault(n, len(numbers)),) if isinstance(n, str) and is_made_up(n) else n
+                        for n in shape
+                    ]
+                )
             )
         else:
             found.append(shape)

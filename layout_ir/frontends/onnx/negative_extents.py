@@ -116,9 +116,7 @@ def slices_of_functions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     return slices if may_compute else []
 
 
-def slices_by_look(
-    model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]
-) -> list[list[onnx.NodeProto]]:
+def slices_by_look(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) -> list[list[onnx.NodeProto]]:
     """The Slices of the graph of a model and its subgraphs, which are `graphs`, by how often inference has to look at
     the others before.
 

@@ -95,9 +95,9 @@ def all_of(node: Node) -> tuple[Any, ...]:
     """
     graph = node.graph
     constants, shape_of, element_of = graph.constants, graph.shape, graph.element_type
-    shapes, names = without_made_up([
-        shape_of(name) if name else None for name in (*node.inputs, *node.outputs)
-    ])
+    shapes, names = without_made_up(
+        [shape_of(name) if name else None for name in (*node.inputs, *node.outputs)]
+    )
     counted = tuple([graph.counted_extent(name) for name in names])
     parts: list[Any] = [node.op_type, node.domain, node.opset, len(node.inputs), tuple(shapes), counted]
     for name in node.inputs:
