@@ -49,7 +49,7 @@ def test_a_node_that_differs_in_names_that_were_made_up_has_its_own_in_its_resul
     model = model_of(
         [oh.make_node("Add", [*names], [result]) for result, names in pairs.items()],
         [value(name, 2, extent) for name, extent in extents.items()],
-        [value(result, 2, None) for result in pairs],
+        [oh.make_tensor_value_info(result, onnx.TensorProto.FLOAT, [2, None]) for result in pairs],
     )
     graph = _graph(model)
     for node in graph.nodes:

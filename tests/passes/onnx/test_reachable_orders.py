@@ -76,21 +76,21 @@ def test_a_node_of_which_another_one_differs_in_a_constant_has_options_of_its_ow
 @pytest.mark.parametrize("op_type", ["Softmax", "Reshape"])
 def test_nodes_whose_extents_have_other_made_up_names_share_options_where_these_count_as_much(op_type: str):
     """What a kernel moves inside goes by what they count as, the shapes that a Reshape may ask for do not."""
-    counted = {"unk__0": 7, "unk__1": 7, "unk__2": 9}
+    names = ("unk__0", "unk__1", "unk__2")
     more = ["shape"] if op_type == "Reshape" else []
     nodes = [
         node
-        for k in range(len(counted))
+        for k in range(len(names))
         for node in (
             transpose(f"x{k}", f"a{k}", 0, 2, 1),
             oh.make_node(op_type, [f"a{k}", *more], [f"y{k}"]),
         )
     ]
-    results = [value(f"y{k}", 2, 5, name, *([1] if more else [])) for k, name in enumerate(counted)]
+    results = [value(f"y{k}", 2, 5, name, *([1] if more else [])) for k, name in enumerate(names)]
     constants = [oh.make_tensor("shape", onnx.TensorProto.INT64, [4], [0, 0, -1, 1])] if more else []
-    inputs = [value(f"x{k}", 2, name, 5) for k, name in enumerate(counted)]
+    inputs = [value(f"x{k}", 2, name, 5) for k, name in enumerate(names)]
     graph = _graph(model_of(nodes, inputs, results, constants))
-    graph.counted = counted
+    graph.counted = dict(zip(names, (7, 7, 9), strict=True))
     reached = OrderPropagation(consumer_named("ort-cpu")).reachable(graph)
     first, second, third = (c.offered for c in reached.choices.values())
     assert first is second and len(first.options) > 1
