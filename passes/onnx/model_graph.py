@@ -91,8 +91,9 @@ class Graph:
         """Elements of values that constants decide, as far as somebody computed them."""
         self._arrays: dict[str, NDArray[Any] | None] = {}
         self._forget_types()
-        self.inferred: dict[tuple[object, ...], InferredResults] = {}
-        """The types and shapes of results by all that they follow from (`node_inference`)."""
+        self.inferred: dict[tuple[object, ...], tuple[list[str], InferredResults]] = {}
+        """By all that they follow from, the types and shapes of results, and the names in them that inference made up
+        for extents of operands (`node_inference`)."""
 
     def _forget_types(self) -> None:
         """Forgets what was found by types."""

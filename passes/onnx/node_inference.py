@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.function_body import TensorType, constant_type, type_of
@@ -10,7 +11,8 @@ from layout_ir.frontends.onnx.shape_inference import with_defaults, would_abort
 from layout_ir.frontends.onnx.stand_ins import standard_nodes
 from layout_ir.passes.onnx.inferred_types import BY_TYPES_ALONE, is_of_runtime
 from layout_ir.passes.onnx.model_graph import Graph, Node
-from layout_ir.passes.onnx.value_shapes import more_known, shape_of, type_with_shape
+from layout_ir.passes.onnx.orders import Extent
+from layout_ir.passes.onnx.value_shapes import more_known, shape_of, type_with_shape, without_made_up
 
 if TYPE_CHECKING:
     import onnx
@@ -26,25 +28,29 @@ def infer_results(graph: Graph, node: Node, read: Mapping[str, NDArray[Any]]) ->
     if node.domain or node.op_type not in BY_TYPES_ALONE:
         small = {name: graph.small_constant(name) for name in node.inputs if name and name not in read}
         elements = {**read, **{name: array for name, array in small.items() if array is not None}}
-    # Blocks of a network have nodes that are alike.
+    # Blocks of a network have nodes that are alike, but for the names that inference made up.
     given = [elements.get(name) for name in node.inputs]
+    shapes, names = without_made_up([graph.shape(name) for name in node.inputs])
     key = (
         *(node.op_type, node.domain, len(node.inputs), len(node.outputs)),
-        *[_type_key(graph, name) for name in node.inputs],
+        *map(partial(_type_key, graph), node.inputs, shapes),
         *[None if array is None else (array.dtype.str, array.shape, array.tobytes()) for array in given],
         *[attribute.SerializeToString() for attribute in node.proto.attribute],
     )
-    results = graph.inferred.get(key)
-    if results is None:
+    if key not in graph.inferred:
         types = {name: graph.types[name] for name in node.inputs if name in graph.types}
         found = inferred_results(node.proto, types, elements, graph.opsets, graph.functions)
         by_place = [(found[name], shape_of(found[name])) if name in found else None for name in node.outputs]
-        results = graph.inferred[key] = by_place
+        graph.inferred[key] = names, by_place
+    named, results = graph.inferred[key]
+    renamed = dict[Extent, Extent](zip(named, names, strict=True)) if named != names else {}
     known: list[str] = []
     for name, result in zip(node.outputs, results, strict=True):
         if name and result is not None:
             type, found_shape = result
             before, shape = graph.shape(name), found_shape
+            if shape is not None and renamed:
+                shape = tuple([renamed.get(extent, extent) for extent in shape])
             if shape is not None and before is not None:
                 shape = more_known(before, shape)
             if shape is not None and shape != before:
@@ -55,12 +61,11 @@ def infer_results(graph: Graph, node: Node, read: Mapping[str, NDArray[Any]]) ->
     return known
 
 
-def _type_key(graph: Graph, name: str) -> object:
-    """What tells the type of a value from others."""
+def _type_key(graph: Graph, name: str, shape: object) -> object:
+    """What tells the type of a value, of this shape, from others."""
     type = graph.types.get(name)
     if type is None:
         return None
-    shape = graph.shape(name)
     return type.SerializeToString() if shape is None else (shape, type.tensor_type.elem_type)
 
 

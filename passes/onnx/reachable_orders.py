@@ -232,7 +232,8 @@ class OrderPropagation:
         self._numbers: dict[Node, int] = {}
         """Those of single nodes, for such as are the same in a graph that was written anew."""
         self._offered: dict[tuple[Any, ...], OfferedOptions] = {}
-        """By number of the node, and identity of the orders in which its values may be had."""
+        """By number of the node, and identity of the orders in which its values may be had; those of a node without a
+        model by its orders."""
         self.sets = OrderSets()
 
     def reachable(self, graph: Graph, given: GivenOrders = _NOTHING_GIVEN) -> ReachableOrders:
@@ -306,7 +307,10 @@ class OrderPropagation:
 
     def _offer(self, values: Values, node: Node, model: NodeModel | None, kind: int | None) -> OfferedOptions:
         if model is None:
-            return OfferedOptions((NodeOption(*node.plain_orders),), (), (), False)
+            plain = node.plain_orders
+            if plain not in self._offered:
+                self._offered[plain] = OfferedOptions((NodeOption(*plain),), (), (), False)
+            return self._offered[plain]
         candidates = values.candidates_of((*node.inputs, *node.outputs))
         count = len(node.inputs)
         if kind is None:

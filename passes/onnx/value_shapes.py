@@ -5,7 +5,7 @@ An extent is a number, a name, or not known. Names that start with `unk__` are m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -67,6 +67,35 @@ def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
 def is_made_up(extent: Extent) -> bool:
     """Whether an extent has a name that shape inference made up (unk__0)."""
     return isinstance(extent, str) and extent.startswith("unk__")
+
+
+@lru_cache(maxsize=4096)
+def _has_made_up(shape: Shape) -> bool:
+    return any(map(is_made_up, shape))
+
+
+def without_made_up(shapes: Sequence[Shape | None]) -> tuple[list[object], list[str]]:
+    """Shapes of the values of one node with a number, in a tuple, in the place of each name that inference made up, and
+    the names by these numbers.
+
+    Such a name says nothing but which extents are the same: nodes of which these shapes are equal mean the same, as
+    those of one block of a network and the next, but for the names.
+    """
+    numbers: dict[str, int] = {}
+    found: list[object] = []
+    for shape in shapes:
+        if shape is not None and _has_made_up(shape):
+            found.append(
+                tuple(
+                    [
+                        (numbers.setdefault(n, len(numbers)),) if isinstance(n, str) and is_made_up(n) else n
+                        for n in shape
+                    ]
+                )
+            )
+        else:
+            found.append(shape)
+    return found, list(numbers)
 
 
 def more_known(before: Shape, found: Shape) -> Shape:

@@ -77,7 +77,9 @@ def nodes_with_negative_shapes(bodies: Sequence[Body]) -> list[onnx.NodeProto]:
         (node, node.input[place])
         for body in bodies
         for node in body.node
-        if not node.domain and len(node.input) > (place := _SHAPE_INPUT.get(node.op_type, len(node.input)))
+        if (place := _SHAPE_INPUT.get(node.op_type)) is not None
+        and not node.domain
+        and len(node.input) > place
     ]
     negative = _constants(bodies, {name for _, name in asked}) if asked else {}
     return [node for node, name in asked if negative.get(name)]
@@ -114,14 +116,20 @@ def slices_of_functions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     return slices if may_compute else []
 
 
-def slices_by_look(model: onnx.ModelProto) -> list[list[onnx.NodeProto]]:
-    """The Slices of the graph of a model and its subgraphs, by how often inference has to look at the others before.
+def slices_by_look(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) -> list[list[onnx.NodeProto]]:
+    """The Slices of the graph of a model and its subgraphs, which are `graphs`, by how often inference has to look at
+    the others before.
 
     The first may be seen at once: nothing before them computes extents. Each of the next is behind an operator of
     `WITH_WINDOWS` or a function, the one behind those with another of these between the two, and so on.
     """
-    constants = _constants_of_shapes(list(graphs_within(model.graph)))
+    nodes = [node for graph in graphs for node in graph.node]
+    constants = _constants_of_shapes(graphs)
     functions = {(function.domain, function.name) for function in model.functions}
+    if not functions and not any(
+        node.op_type in WITH_WINDOWS and _may_compute(node, constants) for node in nodes
+    ):
+        return [[node for node in nodes if node.op_type == "Slice"]]
     found: list[list[onnx.NodeProto]] = [[]]
 
     def visit(graph: onnx.GraphProto, known: dict[str, tuple[int, bool]]) -> tuple[int, bool]:

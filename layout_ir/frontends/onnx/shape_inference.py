@@ -98,7 +98,8 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         is_plain = is_alone and _NEEDS_TYPE.isdisjoint(operators)
         look = partial(_infer if is_plain else _without_crash, strict=strict)
         may_compute = may_slice and not (is_alone and WITH_WINDOWS.isdisjoint(operators))
-        if may_compute and len(slices_by_look(model)) > 1:
+        graphs = [model.graph] if is_alone else list(graphs_within(model.graph))
+        if may_compute and len(slices_by_look(model, graphs)) > 1:
             found, _ = _look_by_look(model, look)
         else:
             found = look(model)
@@ -128,7 +129,7 @@ def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
     if not any(node.op_type == "Slice" for body in bodies for node in body.node):
         return None
     found = nodes_with_negative_shapes(bodies)
-    if not found and len(slices_by_look(model)) > 1:
+    if not found and len(slices_by_look(model, bodies)) > 1:
         given, model = model, type(model)()
         model.CopyFrom(given)
         for value in values_with_negative_extents(list(graphs_within(model.graph))):
@@ -178,7 +179,7 @@ def _look_by_look(
     it has computed an extent below 0 no more; and these nodes."""
     given, model = model, type(model)()
     model.CopyFrom(given)
-    _, *later = slices_by_look(model)
+    _, *later = slices_by_look(model, list(graphs_within(model.graph)))
     for node in chain.from_iterable(later):
         node.op_type = _HIDDEN + node.op_type
     found = look(model)

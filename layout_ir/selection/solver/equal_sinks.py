@@ -46,8 +46,9 @@ def with_equal_sinks_merged(problem: Problem) -> MergedProblem | None:
                 weights[leader] = weight
     if not leaders:
         return None
-    ops = [
-        _NOTHING if number in leaders else replace(op, weight=weights.get(number, op.weight))
-        for number, op in enumerate(problem.ops)
-    ]
+    ops = list(problem.ops)
+    for number, weight in weights.items():
+        ops[number] = replace(ops[number], weight=weight)
+    for number in leaders:
+        ops[number] = _NOTHING
     return MergedProblem(replace(problem, ops=tuple(ops)), leaders)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.orders import Order
+from layout_ir.passes.onnx.value_shapes import without_made_up
 
 if TYPE_CHECKING:
     import onnx
@@ -89,16 +90,21 @@ _NEVER_LOOKED_AT = frozenset((1, 10, 11, 16))
 def all_of(node: Node) -> tuple[Any, ...]:
     """All that a model may look at to say what the options of a node are: operator, attributes, types, small constants.
 
-    Only a model for blocked channels looks at the nodes around.
+    Of names that inference made up for extents that is where they are the same, and what they count as. Only a model
+    for blocked channels looks at the nodes around.
     """
     graph = node.graph
     constants, shape_of, element_of = graph.constants, graph.shape, graph.element_type
-    parts: list[Any] = [node.op_type, node.domain, node.opset, len(node.inputs)]
+    shapes, names = without_made_up(
+        [shape_of(name) if name else None for name in (*node.inputs, *node.outputs)]
+    )
+    counted = tuple([graph.counted_extent(name) for name in names])
+    parts: list[Any] = [node.op_type, node.domain, node.opset, len(node.inputs), tuple(shapes), counted]
     for name in node.inputs:
         if not name:
             parts.append(None)
             continue
-        parts += (shape_of(name), element_of(name))
+        parts.append(element_of(name))
         tensor = constants.get(name)
         if tensor is None:
             continue
@@ -109,7 +115,7 @@ def all_of(node: Node) -> tuple[Any, ...]:
         else:
             array = graph.small_constant(name)
             parts.append(b"" if array is None else array.tobytes())
-    parts += [shape_of(name) if name else "" for name in node.outputs]
+    parts += [bool(name) for name in node.outputs]
     if node.proto.attribute:
         parts += [attribute.SerializeToString() for attribute in node.proto.attribute[:]]
     return tuple(parts)

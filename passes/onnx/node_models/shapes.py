@@ -32,6 +32,7 @@ from layout_ir.passes.onnx.orders import (
     with_dims,
     without,
 )
+from layout_ir.passes.onnx.value_shapes import without_made_up
 
 if TYPE_CHECKING:
     import onnx
@@ -58,7 +59,7 @@ class Reshape:
         """
         source, target = node.shape(0), node.result_shape()
         if source is None or target is None or 0 in source or 0 in target or not is_static(target):
-            return ranks_of(node), source, target
+            return ranks_of(node), *without_made_up([source, target])[0]
         units = [extent == 1 for extent in (*source, *target)]
         return ranks_of(node), reshape_groups(source, target), reshape_groups(target, source), *units
 

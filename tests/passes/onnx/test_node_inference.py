@@ -42,6 +42,25 @@ def test_negative_what_is_inferred_of_a_node_alone_takes_no_name_away():
     assert graph.shape("y") == ("batch", 4, 6)
 
 
+def test_a_node_that_differs_in_names_that_were_made_up_has_its_own_in_its_result():
+    """And so has one in which other extents are the same."""
+    pairs = {"y": ("a", "b"), "z": ("c", "d"), "v": ("a", "d"), "w": ("c", "e")}
+    extents = {"a": "unk__0", "b": "unk__0", "c": "unk__1", "d": "unk__1", "e": "n"}
+    model = model_of(
+        [oh.make_node("Add", [*names], [result]) for result, names in pairs.items()],
+        [value(name, 2, extent) for name, extent in extents.items()],
+        [oh.make_tensor_value_info(result, onnx.TensorProto.FLOAT, [2, None]) for result in pairs],
+    )
+    graph = _graph(model)
+    for node in graph.nodes:
+        graph.set_type(node.outputs[0], (2, None), onnx.TensorProto.FLOAT)
+        infer_results(graph, node, {})
+    assert [graph.shape(name) for name in pairs] == [(2, "unk__0"), (2, "unk__1"), (2, None), (2, None)]
+    assert len(graph.inferred) == 3
+    (dim,) = graph.types["z"].tensor_type.shape.dim[1:]
+    assert dim.dim_param == "unk__1"
+
+
 @pytest.mark.parametrize(
     "types",
     [{"a": onnx.TensorProto.FLOAT, "b": onnx.TensorProto.FLOAT16}, {"a": onnx.TensorProto.FLOAT}],

@@ -73,6 +73,48 @@ def test_a_node_of_which_another_one_differs_in_a_constant_has_options_of_its_ow
     assert options["y_known"] > 1 == options["y_axes"]
 
 
+@pytest.mark.parametrize("op_type", ["Softmax", "Reshape"])
+def test_nodes_whose_extents_have_other_made_up_names_share_options_where_these_count_as_much(op_type: str):
+    """What a kernel moves inside goes by what they count as, the shapes that a Reshape may ask for do not."""
+    names = ("unk__0", "unk__1", "unk__2")
+    more = ["shape"] if op_type == "Reshape" else []
+    nodes = [
+        node
+        for k in range(len(names))
+        for node in (
+            transpose(f"x{k}", f"a{k}", 0, 2, 1),
+            oh.make_node(op_type, [f"a{k}", *more], [f"y{k}"]),
+        )
+    ]
+    results = [value(f"y{k}", 2, 5, name, *([1] if more else [])) for k, name in enumerate(names)]
+    constants = [oh.make_tensor("shape", onnx.TensorProto.INT64, [4], [0, 0, -1, 1])] if more else []
+    inputs = [value(f"x{k}", 2, name, 5) for k, name in enumerate(names)]
+    graph = _graph(model_of(nodes, inputs, results, constants))
+    graph.counted = dict(zip(names, (7, 7, 9), strict=True))
+    reached = OrderPropagation(consumer_named("ort-cpu")).reachable(graph)
+    first, second, third = (c.offered for c in reached.choices.values())
+    assert first is second and len(first.options) > 1
+    assert (first is third) == (op_type == "Reshape")
+    assert (first == third) == (op_type == "Reshape")
+
+
+def test_negative_reshapes_in_which_other_extents_are_the_same_have_options_of_their_own():
+    propagation = OrderPropagation(consumer_named("onnx"))
+    found: list[OfferedOptions] = []
+    for names in (("unk__0", "unk__1"), ("unk__0", "unk__0")):
+        nodes = [transpose("x", "a", 0, 2, 1), oh.make_node("Reshape", ["a", "shape"], ["y"])]
+        graph = _graph(
+            model_of(
+                nodes,
+                [value("x", *names, 5), value("shape", 3, dtype=onnx.TensorProto.INT64)],
+                [value("y", names[0], 5, names[1])],
+            )
+        )
+        graph.set_type("y", (names[0], 5, names[1]), onnx.TensorProto.FLOAT)
+        found += [c.offered for c in propagation.reachable(graph).choices.values()]
+    assert len(found) == 2 and found[0] is not found[1]
+
+
 def _chain() -> Graph:
     """A Transpose, and two elementwise operators behind it."""
     nodes = [
