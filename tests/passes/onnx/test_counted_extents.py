@@ -99,15 +99,17 @@ def test_negative_extents_of_a_size_that_does_not_fit_count_as_any_others():
     assert graph.nbytes("y") == 8 * 2 * UNKNOWN_EXTENT
 
 
-def test_negative_a_count_does_not_say_how_many_dims_there_are():
+@pytest.mark.parametrize("node", [oh.make_node("Relu", ["y"], ["t"]), transpose("y", "t", 1, 0)])
+def test_negative_a_count_does_not_say_how_many_dims_there_are(node: onnx.NodeProto):
     nodes = [
         oh.make_node("Reshape", ["x", "s"], ["y"]),
-        transpose("y", "t", 1, 0),
+        node,
         oh.make_node("Flatten", ["t"], ["z"], axis=0),
     ]
     inputs = [value("x", "N", "C"), value("s", "rank", dtype=onnx.TensorProto.INT64)]
     (graph,) = typed_graphs(model_of(nodes, inputs, [value("z", 1, "all")]), None, {}, {}, {}, {})
-    assert graph.shape("y") is None and graph.shape("z") == (1, "all")
+    assert graph.shape("y") == (None if node.op_type == "Relu" else (None, None))
+    assert graph.shape("z") == (1, "all")
 
 
 def test_a_product_of_windows_counts_as_the_windows_there_are():
