@@ -85,7 +85,7 @@ def test_the_page_runs_from_top_to_bottom(name: str, tmp_path: Path):
             page.follow(block)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", [name for name in PAGES if LONG.search(TEXTS[name])])
 def test_commands_that_take_long_print_what_the_page_shows(name: str, tmp_path: Path):
     for block in blocks_of(TEXTS[name]):

@@ -19,10 +19,10 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 CASES = {
-    "formats": 150, "ir": 40, "onnx": 90, "plans": 100, "certificates": 400, "commands": 30, "costs": 50,
-    "reorders": 50, "dynamic-reorders": 10, "onednn": 50, "transposes": 15,
+    "formats": 100, "ir": 25, "onnx": 60, "plans": 60, "certificates": 250, "commands": 20, "costs": 30,
+    "reorders": 30, "dynamic-reorders": 6, "onednn": 30, "transposes": 10,
 }  # fmt: skip
-"""Inputs of each kind: three seconds' worth, or so."""
+"""Inputs of each kind: two seconds' worth, or so."""
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -40,8 +40,15 @@ WAYS: dict[str, Callable[[ModuleOp], None]] = {
 }
 
 
-@pytest.mark.parametrize("target", ["blocked8", "blocked16", "channels-last", "onnx"])
-@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        # Each example for half of the targets, each target with half of the examples.
+        pytest.param(path, target, id=f"{path.stem}-{target}", marks=() if (k + n) % 2 else pytest.mark.deep)
+        for k, path in enumerate(EXAMPLES)
+        for n, target in enumerate(("blocked8", "blocked16", "channels-last", "onnx"))
+    ],
+)
 def test_examples_compute_the_same(path: Path, target: str, tmp_path: Path):
     module = li.parse(path)
     optimize(module, target)

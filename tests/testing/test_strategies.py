@@ -103,7 +103,7 @@ def test_programs_have_ops_of_every_kind():
 
     @given(programs())
     @settings(
-        max_examples=300,
+        max_examples=120,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

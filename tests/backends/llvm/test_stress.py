@@ -60,10 +60,10 @@ def _is_right(subject: stress.Subject) -> bool:
 
 
 def test_negative_kernels_in_use_keep_their_code():
-    numbers = range(60)
+    numbers = range(30)
     alive = {number: stress.subject(number) for number in numbers}
     codes = [stress.code_of(subject.kernel) for subject in alive.values()]
-    for number in range(60, 120):  # others take what memory is free
+    for number in range(30, 60):  # others take what memory is free
         stress.subject(number)
         forget()
     gc.collect()

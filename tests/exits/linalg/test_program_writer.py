@@ -55,7 +55,7 @@ def test_every_op_computes_the_same_as_linalg(name: str, part: int, tmp_path: Pa
 
 @pytest.mark.parametrize("name", [name for name in OPS if not name.startswith("grouped")])
 def test_every_op_computes_the_same_as_loops(name: str, tmp_path: Path):
-    programs = dict(list(programs_of(name).items())[:2])
+    programs = dict(list(programs_of(name).items())[:1])
     assert_agree(programs, tmp_path, convert=convert_to_loops)
 
 
