@@ -19,8 +19,9 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
+    UnitAttr,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -43,6 +44,53 @@ from layout_ir.dialects.upstream.operand_syntax import print_values
 from layout_ir.dialects.upstream.verbatim_attributes import TokenType
 
 # globals --------------------------------------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class GlobalOp(IRDLOperation):
+    """A value that the functions of a module share. What xDSL 0.73 has as attributes are properties, as in MLIR."""
+
+    name = "ml_program.global"
+
+    sym_name = prop_def(SymbolNameConstraint())
+    type = prop_def(TypeAttribute)
+    is_mutable = opt_prop_def(UnitAttr)
+    value = opt_prop_def()
+    sym_visibility = opt_prop_def(StringAttr)
+
+    traits = traits_def(SymbolOpInterface())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        properties: dict[str, Attribute] = {}
+        visibility = parser.parse_optional_visibility_keyword()
+        if visibility is not None:
+            properties["sym_visibility"] = visibility
+        if parser.parse_optional_keyword("mutable") is not None:
+            properties["is_mutable"] = UnitAttr()
+        properties["sym_name"] = parser.parse_symbol_name()
+        if parser.parse_optional_punctuation("(") is not None:
+            properties["value"] = parser.parse_attribute()
+            parser.parse_punctuation(")")
+        parser.parse_punctuation(":")
+        properties["type"] = parser.parse_type()
+        return cls.create(properties=properties, attributes=parser.parse_optional_attr_dict())
+
+    def print(self, printer: Printer) -> None:
+        if self.sym_visibility is not None:
+            printer.print_string(f" {self.sym_visibility.data}")
+        printer.print_string(" mutable " if self.is_mutable is not None else " ")
+        printer.print_symbol_name(self.sym_name.data)
+        if self.value is not None:
+            with printer.in_parens():
+                printer.print_attribute(self.value)
+        printer.print_string(" : ")
+        printer.print_attribute(self.type)
+        printer.print_op_attributes(self.attributes)
+
+    def verify_(self) -> None:
+        if self.is_mutable is None and self.value is None:
+            raise VerifyException("a global that never changes has a value")
 
 
 @irdl_op_definition
@@ -271,6 +319,7 @@ class OutputOp(_EndOp):
 
 
 ML_PROGRAM_OPS: tuple[type[Operation], ...] = (
-    *(GlobalLoadOp, GlobalLoadConstantOp, GlobalStoreOp, TokenOp, GlobalLoadGraphOp, GlobalStoreGraphOp),
+    *(GlobalOp, GlobalLoadOp, GlobalLoadConstantOp, GlobalStoreOp),
+    *(TokenOp, GlobalLoadGraphOp, GlobalStoreGraphOp),
     *(FuncOp, SubgraphOp, ReturnOp, OutputOp),
 )

@@ -10,6 +10,7 @@ from tests.dialects.upstream.round_trips import check_round_trip
 PROGRAM = """
 ml_program.global private mutable @g(dense<4> : tensor<4xi32>) : tensor<4xi32>
 ml_program.global private @e(#ml_program.extern) : i32
+ml_program.global public mutable @open : tensor<4xi32> {a.e}
 ml_program.func @f(%x: i32) -> i32 {
   ml_program.return %x : i32
 }
@@ -45,6 +46,7 @@ def test_the_type_of_a_value_from_elsewhere_is_kept():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        ("ml_program.global private @g : i32", "a global that never changes has a value"),
         (
             "ml_program.func @f(%x: i32) -> f32 {\nml_program.return %x : i32\n}",
             "it returns i32, its function f32",

@@ -92,7 +92,7 @@ ARGUMENTS = "%s: !shape.shape, %n: !shape.size, %w: !shape.witness, %x: f32"
         ("%r = shape.assuming %w -> (f32) {\n}", r"has to yield values of the types of the results"),
         (
             "%r = shape.assuming %n -> (f32) {\nshape.assuming_yield %x : f32\n}",
-            r"is used with type !shape.witness",
+            r"!shape.witness.*!shape.size|!shape.size.*!shape.witness",
         ),
         (
             """%r = shape.reduce(%s, %n) : !shape.shape -> !shape.size {

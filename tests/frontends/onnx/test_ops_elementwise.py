@@ -57,7 +57,7 @@ def test_pow_converts_the_exponent():
 def test_a_slope_is_broadcast_and_as_onnx_runtime_takes_it_so_is_x(
     x: tuple[int, ...], slope: tuple[int, ...]
 ):
-    source = model([node("PRelu", "x slope")], {"x": x, "slope": slope})
+    source = model([node("PRelu", "x slope")], {"x": x, "slope": slope}, opset=16)
     numbers = np.random.default_rng(0)
     inputs = {
         name: numbers.standard_normal(shape).astype(np.float32)
