@@ -70,21 +70,22 @@ def _as_numbers(array: Array, dtype: str, target: object) -> Array:
     else its numbers, which f32 holds exactly; of objects the floats or integers that they stand for. Any other array of
     numbers as it is. Raises LayoutError, which names the `target`, where the elements are no real numbers."""
     added = _ADDED_TYPES.get(array.dtype.name)
-    if added is None and array.dtype.kind == "O":
+    if added is not None:
+        is_same = added.is_float and added.name == dtype
+        return array.view(storage_of(dtype)) if is_same else array.astype(np.float32)
+    kind = array.dtype.kind
+    if kind == "O":
         try:
             return array.astype(np.float64 if element_type(dtype).is_float else np.int64)
         except (OverflowError, TypeError, ValueError) as error:
             raise LayoutError(f"an array of objects is no {target}: {error}") from error
-    if added is None and array.dtype.kind == "c":
+    if kind == "c":
         raise LayoutError(f"numbers of {array.dtype} do not fit {target}: say which part of them")
-    if added is None and array.dtype.kind not in "biuf":
+    if kind not in "biuf":
         raise LayoutError(
             f"an array of {array.dtype} holds no numbers for {target}: convert it to some first"
         )
-    if added is None:
-        return array
-    is_same = added.is_float and added.name == dtype
-    return array.view(storage_of(dtype)) if is_same else array.astype(np.float32)
+    return array
 
 
 class _None:

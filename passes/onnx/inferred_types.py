@@ -20,6 +20,7 @@ from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.stand_ins import UNTYPED, standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_of, outer_names
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
+from layout_ir.passes.onnx.model_constants import node_constants
 from layout_ir.passes.onnx.repeated_inference import RepeatedInference, can_repeat
 from layout_ir.passes.onnx.reshape_types import ReshapeTypes
 from layout_ir.passes.onnx.transposed_operands import operands_of_transposes, ranks_by_perms
@@ -117,13 +118,14 @@ class TypeInference:
             inference.add(believed[0])
             believed = []
         reshapes = ReshapeTypes(inference.nodes, inference.constants, SMALL)
-        ranked: set[str] = set()
+        ranked: list[set[str]] = [set() for _ in inference.nodes]
         while True:
             # What is known of one may be what another follows from.
             believed = believed if any(believed) else reshapes.more(inference.found)
             if not any(believed):
-                believed = list(map(partial(ranks_by_perms, told=ranked), inference.nodes, inference.found))
-                ranked.update(*believed)
+                believed = list(map(ranks_by_perms, inference.nodes, inference.found, ranked))
+                for names, said in zip(ranked, believed, strict=True):
+                    names.update(said)
             if not any(believed) and any(claimed):
                 believed = list(map(operands_of_transposes, inference.nodes, inference.found, claimed))
                 for names, said in zip(claimed, believed, strict=True):
@@ -203,9 +205,7 @@ def _tell_constants(graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto
     """Gives the subgraphs of a graph the small constants that they use from around them, `outer` of which are known:
     inference looks at the elements of a graph's own alone."""
     constants = {**outer, **{tensor.name: tensor for tensor in graph.initializer}}
-    for node in graph.node:
-        if node.op_type == "Constant" and not domain_of(node.domain):
-            constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+    constants.update(node_constants(graph.node))
     for node in graph.node:
         for inner in graphs_of(node) if node.attribute else ():
             own = {value.name for value in inner.input}

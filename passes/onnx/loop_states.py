@@ -23,6 +23,7 @@ from layout_ir.frontends.onnx.loop_counts import passed_on, source_of
 from layout_ir.frontends.onnx.subgraphs import graphs_of, used_names
 from layout_ir.passes.onnx.names_in_use import names_of
 from layout_ir.passes.onnx.orders import Order, inverse
+from layout_ir.passes.onnx.transposed_operands import stated_perm
 
 if TYPE_CHECKING:
     import onnx
@@ -137,7 +138,7 @@ class _Loop:
         result = self.body.output[self.first_result + state].name
         given = source_of(result, self._passed)
         for node in self.body.node:
-            perm = _perm(node)
+            perm = stated_perm(node)
             if perm is not None and node.input[0] == own:
                 return perm
             if perm is not None and node.output[0] == given:
@@ -187,17 +188,9 @@ def _loop_of(graph: onnx.GraphProto, node: onnx.NodeProto, names: set[str]) -> _
 
 def _is_wanted(loop: _Loop | None) -> bool:
     """Whether there is something to rearrange in a loop: Transposes, and states that they or nothing moves."""
-    if loop is None or all(_perm(node) is None for node in loop.body.node):
+    if loop is None or all(stated_perm(node) is None for node in loop.body.node):
         return False
     return bool(loop.kept_states()) or any(loop.wanted_order(k) is not None for k in range(loop.states))
-
-
-def _perm(node: onnx.NodeProto) -> Order | None:
-    """What a Transpose says of its order; None for another node, and where it says nothing."""
-    if node.op_type != "Transpose" or domain_of(node.domain) or not (node.input and node.output):
-        return None
-    perm = next((tuple(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), ())
-    return perm if perm and sorted(perm) == list(range(len(perm))) else None
 
 
 def _node(op_type: str, source: str, target: str, perm: Order | None = None) -> onnx.NodeProto:

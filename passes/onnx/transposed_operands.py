@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.passes.onnx.orders import Order
 
 if TYPE_CHECKING:
     import onnx
@@ -25,10 +26,10 @@ def ranks_by_perms(
     found: dict[str, onnx.TypeProto] = {}
     doubtful: set[str] = set()
     for node in nodes:
-        perm = _perm(node) if _is_transpose(node) else None
-        if not perm or sorted(perm) != list(range(len(perm))):
+        perm = stated_perm(node)
+        if perm is None:
             continue
-        (source,) = node.input
+        source = node.input[0]
         known = types.get(source)
         if source in told or known is None or not known.tensor_type.elem_type:
             continue
@@ -49,13 +50,14 @@ def operands_of_transposes(
     """The types of operands of Transposes, by name, of whose results more extents have numbers, without `told`."""
     found: dict[str, onnx.TypeProto] = {}
     for node in nodes:
-        if not _is_transpose(node):
+        if node.op_type != "Transpose" or domain_of(node.domain) or not (node.input and node.output):
             continue
         source, result = node.input[0], types.get(node.output[0])
         if source in told or result is None or not result.tensor_type.HasField("shape"):
             continue
         dims = result.tensor_type.shape.dim
-        perm = _perm(node) or [*range(len(dims))][::-1]
+        given = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
+        perm = given or [*range(len(dims))][::-1]
         if sorted(perm) != list(range(len(dims))):
             continue
         known = types[source].tensor_type.shape.dim if source in types else ()
@@ -74,10 +76,9 @@ def operands_of_transposes(
     return found
 
 
-def _is_transpose(node: onnx.NodeProto) -> bool:
-    is_standard = node.op_type == "Transpose" and not domain_of(node.domain)
-    return is_standard and len(node.input) == 1 and len(node.output) == 1
-
-
-def _perm(node: onnx.NodeProto) -> list[int] | None:
-    return next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
+def stated_perm(node: onnx.NodeProto) -> Order | None:
+    """What a Transpose says of its order; None for another node, and where it says nothing."""
+    if node.op_type != "Transpose" or domain_of(node.domain) or not (node.input and node.output):
+        return None
+    perm = next((tuple(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), ())
+    return perm if perm and sorted(perm) == list(range(len(perm))) else None

@@ -44,12 +44,12 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from layout_ir.dialects.upstream.function_syntax import check_function, parse_function, print_function
+from layout_ir.dialects.upstream.function_syntax import FunctionForm
 from layout_ir.dialects.upstream.operand_syntax import print_values
 
 
 @irdl_op_definition
-class FuncOp(func.FuncOp):
+class FuncOp(FunctionForm, func.FuncOp):
     """`func.func`, which keeps the attributes of a declaration, and may say that it is not to be inlined."""
 
     name = "func.func"
@@ -61,16 +61,6 @@ class FuncOp(func.FuncOp):
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     res_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     no_inline = opt_prop_def(UnitAttr)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Any:
-        return parse_function(parser, cls)
-
-    def print(self, printer: Printer) -> None:
-        print_function(printer, self)
-
-    def verify_(self) -> None:
-        check_function(self)
 
 
 @irdl_op_definition

@@ -21,7 +21,7 @@ _SHOWN = ("sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs
 """Properties with a place of their own in the custom form; the others are printed behind `attributes`."""
 
 
-def parse_function(parser: Parser, op: type[IRDLOperation]) -> Any:
+def _parse_function(parser: Parser, op: type[IRDLOperation]) -> Any:
     """The function that stands behind the name of `op`, in a new op of that class."""
     properties: dict[str, Attribute] = {}
     visibility = parser.parse_optional_visibility_keyword()
@@ -67,8 +67,8 @@ def parse_function(parser: Parser, op: type[IRDLOperation]) -> Any:
     return op.create(properties=properties, attributes=attributes, regions=[region or Region()])
 
 
-def print_function(printer: Printer, op: Operation) -> None:
-    """Prints what `parse_function` reads."""
+def _print_function(printer: Printer, op: Operation) -> None:
+    """Prints what `_parse_function` reads."""
     properties = op.properties
     visibility = properties.get("sym_visibility")
     if visibility is not None:
@@ -120,7 +120,7 @@ def _print_attributes(printer: Printer, of_all: Attribute | None, place: int) ->
         printer.print_op_attributes(dict(attributes.data))
 
 
-def check_function(op: Operation) -> None:
+def _check_function(op: Operation) -> None:
     """Raises VerifyException where the body of a function does not take its arguments, and where attributes are not
     those of all arguments or results."""
     type = cast("FunctionType", op.properties["function_type"])
@@ -133,3 +133,20 @@ def check_function(op: Operation) -> None:
         given = cast("ArrayAttr[DictionaryAttr] | None", op.properties.get(name))
         if given is not None and len(given) != len(types):
             raise VerifyException(f"{len(given)} {name} for the {len(types)} of {type}")
+
+
+class FunctionForm:
+    """Form and verifier of an op that is a function, which has these properties and one region."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        """The function that stands behind the name of the op."""
+        return _parse_function(parser, cast("type[IRDLOperation]", cls))
+
+    def print(self, printer: Printer) -> None:
+        """Prints what `parse` reads."""
+        _print_function(printer, cast("Operation", self))
+
+    def verify_(self) -> None:
+        """Raises VerifyException where the body or the attributes of values are not those of the function's type."""
+        _check_function(cast("Operation", self))

@@ -39,7 +39,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from layout_ir.dialects.upstream.function_syntax import check_function, parse_function, print_function
+from layout_ir.dialects.upstream.function_syntax import FunctionForm
 from layout_ir.dialects.upstream.operand_syntax import print_values
 from layout_ir.dialects.upstream.verbatim_attributes import TokenType
 
@@ -246,7 +246,7 @@ class GlobalStoreGraphOp(IRDLOperation):
 # functions ------------------------------------------------------------------------------------------------------------
 
 
-class _FunctionOp(IRDLOperation):
+class _FunctionOp(FunctionForm, IRDLOperation):
     """What functions and graphs have in common."""
 
     sym_name = prop_def(SymbolNameConstraint())
@@ -257,16 +257,6 @@ class _FunctionOp(IRDLOperation):
     body = region_def()
 
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Any:
-        return parse_function(parser, cls)
-
-    def print(self, printer: Printer) -> None:
-        print_function(printer, self)
-
-    def verify_(self) -> None:
-        check_function(self)
 
 
 @irdl_op_definition
