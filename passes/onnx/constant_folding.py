@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
 from layout_ir.frontends.onnx.functions import Call, node_title
+from layout_ir.frontends.onnx.made_up_extents import is_made_up
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.passes.onnx.constant_views import constant_view
 from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.orders import Extent, Shape, is_static
-from layout_ir.passes.onnx.value_shapes import is_made_up, type_with_shape
+from layout_ir.passes.onnx.value_shapes import type_with_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

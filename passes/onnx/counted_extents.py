@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.frontends.onnx.made_up_extents import is_made_up
 from layout_ir.passes.onnx.constant_folding import Evaluation, has_open_results
 from layout_ir.passes.onnx.model_graph import Graph
 from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
-from layout_ir.passes.onnx.value_shapes import is_made_up, type_with_shape
+from layout_ir.passes.onnx.value_shapes import type_with_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.frontends.onnx.made_up_extents import is_made_up
 from layout_ir.passes.onnx.blocked_channels import (
     NCHWC_DOMAIN,
     blocked_elements,
@@ -30,7 +31,6 @@ from layout_ir.passes.onnx.orders import (
     is_same_shape,
     transposition,
 )
-from layout_ir.passes.onnx.value_shapes import is_made_up
 
 if TYPE_CHECKING:
     import onnx

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.function_body import TensorType, constant_type, type_of
 from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.made_up_extents import is_made_up
 from layout_ir.frontends.onnx.stand_ins import UNTYPED, standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_of, outer_names
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
@@ -423,5 +424,5 @@ def _adds(said: onnx.TypeProto, found: onnx.TypeProto, named: set[str]) -> bool:
 def _is_known(dim: onnx.TensorShapeProto.Dimension, named: set[str]) -> bool:
     """Whether an extent is a number or has a name that an input has: inference makes names of its own (unk__0)."""
     return dim.HasField("dim_value") or (
-        bool(dim.dim_param) and (dim.dim_param in named or not dim.dim_param.startswith("unk__"))
+        bool(dim.dim_param) and (dim.dim_param in named or not is_made_up(dim.dim_param))
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from layout_ir.frontends.onnx.made_up_extents import is_made_up
 from layout_ir.passes.onnx.blocked_channels import (
     is_blocked,
 )
@@ -19,7 +20,7 @@ from layout_ir.passes.onnx.orders import (
     transposition,
 )
 from layout_ir.passes.onnx.reachable_orders import NodeChoices, ReachableOrders
-from layout_ir.passes.onnx.value_shapes import UNKNOWN_EXTENT, is_made_up
+from layout_ir.passes.onnx.value_shapes import UNKNOWN_EXTENT
 from layout_ir.selection.solver.selection_problem import Problem, tree_edges
 
 if TYPE_CHECKING:

@@ -17,12 +17,13 @@ The types are then those that inference of the whole graph finds, but for the na
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from layout_ir.frontends.onnx.carried_elements import Links, integers_of
+from layout_ir.frontends.onnx.inference_in_parts import part_of
+from layout_ir.frontends.onnx.made_up_extents import dims_of, is_made_up, names_made_up
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, needs_type
-from layout_ir.passes.onnx.carried_elements import Links, integers_of
-from layout_ir.passes.onnx.value_shapes import is_made_up
 from layout_ir.passes.onnx.whole_inference import TensorTypes, WholeInference, merged, state_types
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class RepeatedInference:
         self._taken: set[str] = set()
         """The names of extents that somebody else gave."""
         for value in model.graph.input:
-            self._taken.update(_made_up(value.type))
+            self._taken.update(names_made_up(value.type))
 
     def copy(self) -> RepeatedInference:
         """One that goes on from here, whose changes do not show here."""
@@ -135,7 +136,7 @@ class RepeatedInference:
 
     def _claim(self, types: Mapping[str, onnx.TypeProto]) -> bool:
         """Keeps what is stated; returns whether the names of its extents that may be made up are not in use."""
-        names = {name for type in types.values() for name in _made_up(type)}
+        names = {name for type in types.values() for name in names_made_up(type)}
         is_new = not names or names.isdisjoint((*self._taken, *self._names_made_up()))
         self.stated.update(types)
         self._taken |= names
@@ -162,7 +163,7 @@ class RepeatedInference:
         waiting -= self._dropped
         left = len(self.links.nodes) // WORTH
         while waiting:
-            beside = self._beside(waiting)
+            beside = self.links.givers(waiting, carriers, but=self.fixed)
             left -= len(waiting) + len(beside)
             found = self._inferred(waiting, beside) if left >= 0 else None
             if found is None:
@@ -197,29 +198,16 @@ class RepeatedInference:
     ) -> dict[str, onnx.TypeProto] | None:
         """The types that inference finds now of the results of these nodes, by name, with others `beside` them; None
         where it ends with an error, as it then does for the whole graph."""
-        import onnx
         import onnx.shape_inference
 
         links, types = self.links, self.types
-        part = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
-        graph = part.graph
-        own = sorted((*numbers, *beside))
-        graph.node.extend([links.nodes[number] for number in own])
-        made = {name for number in own for name in links.outputs[number]}
-        known: list[onnx.TypeProto] = []
-        """The types that are stated."""
-        for name in dict.fromkeys(name for number in own for name in links.inputs[number]):
-            if name in self._constants:
-                graph.initializer.append(self._constants[name])
-            elif name and name not in made and name in types:
-                graph.input.add(name=name, type=types[name])
-                known.append(types[name])
-        for number in own:
-            for name in links.outputs[number]:
-                stated = types.get(name) if number in beside or name in self.fixed else self.stated.get(name)
-                if stated is not None:
-                    graph.value_info.add(name=name, type=stated)
-                    known.append(stated)
+        stated = {
+            name: types.get(name) if number in beside or name in self.fixed else self.stated.get(name)
+            for number in (*numbers, *beside)
+            for name in links.outputs[number]
+        }
+        part = part_of(self.model, links, (*numbers, *beside), self._constants, types, stated)
+        known = [value.type for value in (*part.graph.input, *part.graph.value_info)]
         try:
             values = infer_shapes(part).graph.value_info
         except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
@@ -228,24 +216,6 @@ class RepeatedInference:
         found = {name: results[name] for k in numbers for name in links.outputs[k] if name in results}
         return self._renamed(found, known)
 
-    def _beside(self, numbers: Collection[int]) -> set[int]:
-        """The nodes that give elements to operands of these, which inference may know."""
-        links, carriers, found = self.links, self._carriers(), set[int]()
-        waiting = list(numbers)
-        while waiting:
-            for name in links.inputs[waiting.pop()]:
-                maker = links.makers.get(name)
-                if (
-                    maker is not None
-                    and maker in carriers
-                    and maker not in numbers
-                    and maker not in found
-                    and name not in self.fixed
-                ):
-                    found.add(maker)
-                    waiting.append(maker)
-        return found
-
     def _renamed(
         self, found: dict[str, onnx.TypeProto], known: Iterable[onnx.TypeProto]
     ) -> dict[str, onnx.TypeProto]:
@@ -253,15 +223,15 @@ class RepeatedInference:
         same value had for the same reason, or a new one."""
         given: set[str] | None = None
         names: dict[str, str] = {}
-        born = self._names_made_up() if any(map(_made_up, found.values())) else {}
+        born = self._names_made_up() if any(map(names_made_up, found.values())) else {}
         for value, type in found.items():
-            if not _made_up(type):
+            if not names_made_up(type):
                 continue
             if given is None:
-                given = {name for each in known for name in _made_up(each)}
+                given = {name for each in known for name in names_made_up(each)}
             before = self.types.get(value)
-            had = list(_dims(before)) if before is not None else []
-            dims = list(_dims(type))
+            had = list(dims_of(before)) if before is not None else []
+            dims = list(dims_of(type))
             for place, dim in enumerate(dims):
                 name = dim.dim_param
                 if not is_made_up(name) or name in given:
@@ -289,7 +259,7 @@ class RepeatedInference:
                     stored = type.SerializeToString()
                     names = known.get(stored)
                     if names is None:
-                        names = known[stored] = [n for n in _made_up(type) if n not in self._taken]
+                        names = known[stored] = [n for n in names_made_up(type) if n not in self._taken]
                     for name in names:
                         self._born.setdefault(name, value)
         return self._born
@@ -315,19 +285,3 @@ class RepeatedInference:
         state_types(graph, self.stated)
         (self.types,) = WholeInference(whole, lambda graph: [graph]).found
         self._born = None
-
-
-def _made_up(type: onnx.TypeProto) -> list[str]:
-    """The names of extents of a type that are made up."""
-    return [dim.dim_param for dim in _dims(type) if is_made_up(dim.dim_param)]
-
-
-def _dims(type: onnx.TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    """The extents of a type, of a sequence those of its elements."""
-    what = type.WhichOneof("value")
-    if what in ("tensor_type", "sparse_tensor_type"):
-        yield from getattr(type, what).shape.dim
-    elif what in ("sequence_type", "optional_type"):
-        yield from _dims(getattr(type, what).elem_type)
-    elif what == "map_type":
-        yield from _dims(type.map_type.value_type)

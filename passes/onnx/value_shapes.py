@@ -1,6 +1,6 @@
 """What the type of a value says: its shape as far as it is known, and the bits of an element.
 
-An extent is a number, a name, or not known. Names that start with `unk__` are made up by shape inference.
+An extent is a number, a name, which inference may have made up (`made_up_extents`), or not known.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from layout_ir.frontends.onnx.made_up_extents import is_made_up
 from layout_ir.passes.onnx.orders import Extent, Shape
 
 if TYPE_CHECKING:
@@ -62,11 +63,6 @@ def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
     return dim.dim_param or None
-
-
-def is_made_up(extent: Extent) -> bool:
-    """Whether an extent has a name that shape inference made up (unk__0)."""
-    return isinstance(extent, str) and extent.startswith("unk__")
 
 
 @lru_cache(maxsize=4096)

@@ -116,12 +116,15 @@ def slices_of_functions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     return slices if may_compute else []
 
 
-def slices_by_look(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) -> list[list[onnx.NodeProto]]:
-    """The Slices of the graph of a model and its subgraphs, which are `graphs`, by how often inference has to look at
-    the others before.
+def looks_of_nodes(
+    model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]
+) -> list[tuple[onnx.NodeProto, int]]:
+    """The nodes of the graph of a model and its subgraphs, which are `graphs`, each with how often inference has to
+    look at others before; none where it may see all of them at once.
 
-    The first may be seen at once: nothing before them computes extents. Each of the next is behind an operator of
-    `WITH_WINDOWS` or a function, the one behind those with another of these between the two, and so on.
+    What nothing computes extents for may be seen at once. The results of operators of `WITH_WINDOWS` and of functions
+    have to be known before a Slice of them, or of what follows from them, is seen, and before all that is behind that
+    Slice. Nodes of one graph are in the order that they have in it.
     """
     nodes = [node for graph in graphs for node in graph.node]
     constants = _constants_of_shapes(graphs)
@@ -129,8 +132,8 @@ def slices_by_look(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) ->
     if not functions and not any(
         node.op_type in WITH_WINDOWS and _may_compute(node, constants) for node in nodes
     ):
-        return [[node for node in nodes if node.op_type == "Slice"]]
-    found: list[list[onnx.NodeProto]] = [[]]
+        return []
+    found: list[tuple[onnx.NodeProto, int]] = []
 
     def visit(graph: onnx.GraphProto, known: dict[str, tuple[int, bool]]) -> tuple[int, bool]:
         """The look in which what the nodes of a graph give is inferred, and whether its extents are computed."""
@@ -144,16 +147,15 @@ def slices_by_look(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) ->
             if node.op_type == "Slice":
                 look += is_computed
                 is_computed = False
-                found.extend([] for _ in range(look + 1 - len(found)))
-                found[look].append(node)
             elif _may_compute(node, constants) or (node.domain, node.op_type) in functions:
                 is_computed = True
+            found.append((node, look))
             known.update(dict.fromkeys(node.output, (look, is_computed)))
             all_of_it = max(all_of_it, (look, is_computed))
         return all_of_it
 
     visit(model.graph, {})
-    return found
+    return found if any(look for _, look in found) else []
 
 
 def _constants_of_shapes(bodies: Sequence[Body]) -> dict[str, bool]:

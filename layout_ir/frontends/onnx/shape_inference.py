@@ -7,7 +7,9 @@ Subgraphs may use a name for a value each, as the branches of a decoder with and
 elements of small integers by name for all of the model, and fails where a name has them twice. So for inference each
 value has a name of its own.
 
-The inference of a Slice aborts the process where its input has an extent below 0 (`negative_extents`).
+The inference of a Slice aborts the process where its input has an extent below 0 (`negative_extents`). So inference
+sees it once that is known of its input: part by part (`inference_in_parts`), or where there are subgraphs or functions
+by looks at the whole.
 
 The inference of a few operators reads the type of their first input without asking whether there is one, and the
 process dies of it. So inference sees such a node only once that type is known.
@@ -21,13 +23,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.inference_in_parts import infer_in_parts
 from layout_ir.frontends.onnx.negative_extents import (
     WITH_WINDOWS,
     forget_negative_extents,
     has_negative_extent,
+    looks_of_nodes,
     makers_of_negative_extents,
     nodes_with_negative_shapes,
-    slices_by_look,
     slices_of_functions,
     values_with_negative_extents,
 )
@@ -99,7 +102,10 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         look = partial(_infer if is_plain else _without_crash, strict=strict)
         may_compute = may_slice and not (is_alone and WITH_WINDOWS.isdisjoint(operators))
         graphs = [model.graph] if is_alone else list(graphs_within(model.graph))
-        if may_compute and len(slices_by_look(model, graphs)) > 1:
+        looks = looks_of_nodes(model, graphs) if may_compute else []
+        if looks and is_plain and not model.graph.sparse_initializer:
+            found, _ = infer_in_parts(model, [number for _, number in looks], look)
+        elif looks:
             found, _ = _look_by_look(model, look)
         else:
             found = look(model)
@@ -129,7 +135,7 @@ def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
     if not any(node.op_type == "Slice" for body in bodies for node in body.node):
         return None
     found = nodes_with_negative_shapes(bodies)
-    if not found and len(slices_by_look(model, bodies)) > 1:
+    if not found and looks_of_nodes(model, bodies):
         given, model = model, type(model)()
         model.CopyFrom(given)
         for value in values_with_negative_extents(list(graphs_within(model.graph))):
@@ -173,16 +179,23 @@ def _infer(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
 
 
 def _look_by_look(
-    model: onnx.ModelProto, look: Callable[[onnx.ModelProto], onnx.ModelProto]
+    model: onnx.ModelProto, infer: Callable[[onnx.ModelProto], onnx.ModelProto]
 ) -> tuple[onnx.ModelProto, list[onnx.NodeProto]]:
-    """What `look` finds where it sees a Slice only once it has found what the Slice cuts, and nodes for whose results
-    it has computed an extent below 0 no more; and these nodes."""
+    """What `infer` finds where it sees a Slice only once it has found what the Slice cuts, and nodes for whose results
+    it has computed an extent below 0 no more; and these nodes.
+
+    Each look is at all of the model, whose graph may have subgraphs.
+    """
     given, model = model, type(model)()
     model.CopyFrom(given)
-    _, *later = slices_by_look(model, list(graphs_within(model.graph)))
+    looks = looks_of_nodes(model, list(graphs_within(model.graph)))
+    later: list[list[onnx.NodeProto]] = [[] for _ in range(max(look for _, look in looks))]
+    for node, look in looks:
+        if look and node.op_type == "Slice":
+            later[look - 1].append(node)
     for node in chain.from_iterable(later):
         node.op_type = _HIDDEN + node.op_type
-    found = look(model)
+    found = infer(model)
     makers: list[onnx.NodeProto] = []
     for slices in later:
         for node in makers_of_negative_extents(model, found):
@@ -190,7 +203,7 @@ def _look_by_look(
             node.op_type = _HIDDEN + node.op_type
         for node in slices:
             node.op_type = node.op_type.removeprefix(_HIDDEN)
-        found = look(model)
+        found = infer(model)
     _show_nodes(model)
     _show_nodes(found)
     return found, makers

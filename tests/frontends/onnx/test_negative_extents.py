@@ -10,7 +10,7 @@ import onnx
 import onnx.helper as oh
 import pytest
 
-from layout_ir.frontends.onnx.negative_extents import slices_by_look
+from layout_ir.frontends.onnx.negative_extents import looks_of_nodes
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, node_of_negative_extent, would_abort
 from layout_ir.frontends.onnx.subgraphs import graphs_within
 from layout_ir.tools.layout_ir import main
@@ -172,8 +172,8 @@ def test_negative_windows_that_fit_are_inferred_however_many_slices_are_behind_t
     assert [dim.dim_value for dim in result.type.tensor_type.shape.dim] == [1, 1, 6, 0]
 
 
-def _looks(model: onnx.ModelProto) -> list[list[onnx.NodeProto]]:
-    return slices_by_look(model, list(graphs_within(model.graph)))
+def _is_looked_at_in_parts(model: onnx.ModelProto) -> bool:
+    return bool(looks_of_nodes(model, list(graphs_within(model.graph))))
 
 
 @pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "MaxPool", "LpPool"])
@@ -186,8 +186,7 @@ def test_windows_have_a_look_of_their_own_where_inference_computes_an_extent_bel
             attributes["dilations"] = [dilation]
         node = oh.make_node(operator, ["x", "w"] if "Conv" in operator else ["x"], ["e"], **attributes)
         weights = oh.make_tensor("w", FLOAT, [1, 1, size], [1.0] * size)
-        (_, *later) = _looks(_model([node], [1, 1, 1], {"axis": [2]}, weights))
-        looks.append(bool(later))
+        looks.append(_is_looked_at_in_parts(_model([node], [1, 1, 1], {"axis": [2]}, weights)))
         for extent in range(5):
             model = _model([node], [1, 1, extent], {}, weights)
             model.graph.ClearField("output")
@@ -201,8 +200,8 @@ def test_windows_have_a_look_of_their_own_where_inference_computes_an_extent_bel
 def test_scales_have_a_look_of_their_own_where_they_may_be_below_0(scales: list[float] | None):
     given = [oh.make_tensor("scales", FLOAT, [4], scales)] if scales else []
     node = oh.make_node("Resize", ["x", "", "scales"], ["e"])
-    (_, *later) = _looks(_model([node], [1, 1, 4, 4], {}, *given))
-    assert bool(later) == (scales is None or min(scales) < 0)
+    is_late = _is_looked_at_in_parts(_model([node], [1, 1, 4, 4], {}, *given))
+    assert is_late == (scales is None or min(scales) < 0)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -9,8 +9,8 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+from layout_ir.frontends.onnx.carried_elements import Links
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
-from layout_ir.passes.onnx.carried_elements import Links
 from tests.passes.onnx.optimized import FLOAT, initializer, model_of, value
 
 INT64 = onnx.TensorProto.INT64

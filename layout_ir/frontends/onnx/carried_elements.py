@@ -6,7 +6,7 @@ A Reshape has the extents that nodes compute from those of other tensors. Infere
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -103,6 +103,27 @@ class Links:
                 if number not in carriers and self._follows(number, carried):
                     carriers.add(number)
                     waiting += self.outputs[number]
+
+    def givers(
+        self, numbers: Collection[int], carriers: Container[int], but: Container[str] = ()
+    ) -> set[int]:
+        """The other nodes that give elements to operands of these, which inference may know; not those of values that
+        are in `but`. `carriers` are the nodes of which inference may know elements."""
+        found = set[int]()
+        waiting = list(numbers)
+        while waiting:
+            for name in self.inputs[waiting.pop()]:
+                maker = self.makers.get(name)
+                if (
+                    maker is not None
+                    and maker in carriers
+                    and maker not in numbers
+                    and maker not in found
+                    and name not in but
+                ):
+                    found.add(maker)
+                    waiting.append(maker)
+        return found
 
     def _follows(self, number: int, carried: set[str]) -> bool:
         """Whether inference may know elements of the results of a node, one of whose operands is `carried`."""

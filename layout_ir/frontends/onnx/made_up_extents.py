@@ -1,0 +1,33 @@
+"""Names that ONNX's inference makes up for extents of which it knows nothing (unk__0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx
+
+PREFIX = "unk__"
+"""What these names begin with."""
+
+
+def is_made_up(extent: object) -> bool:
+    """Whether an extent, a number, a name or None, has such a name."""
+    return isinstance(extent, str) and extent.startswith(PREFIX)
+
+
+def names_made_up(type: onnx.TypeProto) -> list[str]:
+    """The names of extents of a type that are made up."""
+    return [dim.dim_param for dim in dims_of(type) if is_made_up(dim.dim_param)]
+
+
+def dims_of(type: onnx.TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    """The extents of a type, of a sequence those of its elements."""
+    what = type.WhichOneof("value")
+    if what in ("tensor_type", "sparse_tensor_type"):
+        yield from getattr(type, what).shape.dim
+    elif what in ("sequence_type", "optional_type"):
+        yield from dims_of(getattr(type, what).elem_type)
+    elif what == "map_type":
+        yield from dims_of(type.map_type.value_type)

@@ -1,0 +1,103 @@
+"""Inference part by part finds the types that ONNX's inference finds of the whole graph."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+from layout_ir.frontends.onnx.inference_in_parts import infer_in_parts
+from layout_ir.frontends.onnx.shape_inference import infer_shapes
+from tests.passes.onnx.computed_extents import Draft, alike
+from tests.passes.onnx.optimized import FLOAT, initializer, model_of, value
+from tests.seeds import seeds
+
+UNKNOWN = oh.make_tensor_value_info("y", FLOAT, None)
+
+
+def _infer(model: onnx.ModelProto) -> onnx.ModelProto:
+    return onnx.shape_inference.infer_shapes(model, data_prop=True)
+
+
+def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+    values = (*model.graph.value_info, *model.graph.output, *model.graph.input)
+    return {value.name: value.type for value in sorted(values, key=lambda value: value.name)}
+
+
+@pytest.mark.parametrize("seed", seeds(20, 2000))
+def test_types_are_those_of_the_whole_graph(seed: int):
+    random = Random(seed)
+    draft = Draft(random)
+    for _ in range(random.randint(8, 40)):
+        draft.step()
+    model = draft.model()
+    parts = sorted(random.choices(range(random.randint(1, 6)), k=len(model.graph.node)))
+    given = model.SerializeToString(deterministic=True)
+    found, left_out = infer_in_parts(model, parts, _infer)
+    whole = _types(_infer(model))
+    if left_out:  # an Expand to an extent of -1
+        assert any(dim.dim_value < 0 for type in whole.values() for dim in type.tensor_type.shape.dim)
+    else:
+        assert alike(_types(found)) == alike(whole)
+    assert list(found.graph.node) == list(model.graph.node)
+    assert model.SerializeToString(deterministic=True) == given
+
+
+def _blocks(count: int) -> onnx.ModelProto:
+    """Convolutions that do not fit into any extent, each behind a Slice of the one before."""
+    nodes: list[onnx.NodeProto] = []
+    for number in range(count):
+        source = f"s{number - 1}" if number else "x"
+        nodes.append(oh.make_node("Conv", [source, "w"], [f"c{number}"], pads=[0, 0, 1, 1]))
+        nodes.append(oh.make_node("Slice", [f"c{number}", "from", "to", "axis"], [f"s{number}"]))
+    nodes.append(oh.make_node("Relu", [f"s{count - 1}"], ["y"]))
+    numbers = {"from": 0, "to": -1, "axis": 3}
+    constants = [initializer(name, np.array([number])) for name, number in numbers.items()]
+    constants.append(initializer("w", np.ones((4, 4, 3, 3), np.float32)))
+    return model_of(nodes, [value("x", "n", 4, 64, 64)], [UNKNOWN], constants)
+
+
+def test_each_node_is_inferred_once_however_many_slices_are_behind_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    model = _blocks(12)
+    seen: list[str] = []
+    whole = onnx.shape_inference.infer_shapes
+
+    def counting(part: onnx.ModelProto, **options: bool) -> onnx.ModelProto:
+        seen.extend(name for node in part.graph.node for name in node.output)
+        return whole(part, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(onnx.shape_inference, "infer_shapes", counting)
+        found = infer_shapes(model)
+    assert alike(_types(found)) == alike(_types(_infer(model)))
+    assert sorted(seen) == sorted(name for node in model.graph.node for name in node.output)
+
+
+def test_a_constant_that_calls_may_replace_is_an_input_in_its_part_too():
+    nodes = [oh.make_node("Relu", ["x"], ["a"]), oh.make_node("Add", ["a", "w"], ["y"])]
+    weights = initializer("w", np.ones((2, 3), np.float32))
+    model = model_of(nodes, [value("x", 1, 3), value("w", "n", 3)], [UNKNOWN], [weights])
+    found, _ = infer_in_parts(model, [0, 1], _infer)
+    assert _types(found) == _types(_infer(model))
+    assert _types(found)["y"].tensor_type.shape.dim[0].dim_value != 2
+
+
+def test_negative_nothing_is_found_of_a_result_with_an_extent_below_0():
+    """Nor of what follows from it: a Concat with it would have an extent that is none."""
+    nodes = [
+        oh.make_node("MaxPool", ["x"], ["p"], kernel_shape=[9, 9]),
+        oh.make_node("Concat", ["p", "x"], ["c"], axis=2),
+        oh.make_node("Relu", ["x"], ["a"]),
+        oh.make_node("Relu", ["c"], ["y"]),
+    ]
+    model = model_of(nodes, [value("x", 1, 4, 5, 9)], [UNKNOWN])
+    found, left_out = infer_in_parts(model, [0, 0, 0, 1], _infer)
+    assert left_out == nodes[:1]
+    types = _types(found)
+    assert types.keys() == {"x", "a", "y"} and not types["y"].tensor_type.HasField("shape")
+    assert "c" in _types(_infer(model))
