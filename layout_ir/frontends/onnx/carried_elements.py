@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.subgraphs import WITH_SUBGRAPHS, used_names
 
 if TYPE_CHECKING:
     import onnx
@@ -52,8 +53,11 @@ class Links:
 
     @cached_property
     def inputs(self) -> list[tuple[str, ...]]:
-        """The operands of each node."""
-        return [tuple(node.input[:]) for node in self.nodes]
+        """The operands of each node, those that its subgraphs use among them."""
+        return [
+            tuple(used_names(node) if node.op_type in WITH_SUBGRAPHS else node.input[:])
+            for node in self.nodes
+        ]
 
     @cached_property
     def outputs(self) -> list[tuple[str, ...]]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from layout_ir.frontends.onnx.carried_elements import Links
 from layout_ir.frontends.onnx.made_up_extents import PREFIX, dims_of, is_made_up, names_made_up
 from layout_ir.frontends.onnx.negative_extents import has_negative_extent
+from layout_ir.frontends.onnx.subgraphs import WITH_SUBGRAPHS, graphs_of, graphs_within
 
 if TYPE_CHECKING:
     import onnx
@@ -25,18 +26,18 @@ if TYPE_CHECKING:
 def infer_in_parts(
     model: onnx.ModelProto, parts: Sequence[int], infer: Callable[[onnx.ModelProto], onnx.ModelProto]
 ) -> tuple[onnx.ModelProto, list[onnx.NodeProto]]:
-    """A copy of `model`, of one graph without subgraphs and functions, with the types that `infer` finds; and the nodes
-    for whose results it has computed an extent below 0, of which nothing is found.
+    """A copy of `model`, which has no functions, with the types that `infer` finds; and the nodes of its graph for
+    whose results it has computed an extent below 0, of which nothing is found.
 
-    `parts` has the part of each node, from 0: none of a later part than those that use its results. The nodes of the
+    `parts` has the part of each node, a number: none of a later part than those that use its results. The nodes of the
     last part are not asked for extents below 0.
     """
     inference = _Parts(model, infer)
-    members: list[list[int]] = [[] for _ in range(max(parts) + 1)]
+    members: dict[int, list[int]] = {}
     for node, part in enumerate(parts):
-        members[part].append(node)
-    for nodes in members:
-        inference.infer(nodes, is_last=nodes is members[-1])
+        members.setdefault(part, []).append(node)
+    for part, nodes in sorted(members.items()):
+        inference.infer(nodes, is_last=part == max(members))
     return inference.result(), [inference.links.nodes[number] for number in sorted(inference.left_out)]
 
 
@@ -81,6 +82,8 @@ class _Parts:
         graph = model.graph
         self.model = model
         self.links = Links(model)
+        self._nested: dict[int, onnx.NodeProto] = {}
+        """The nodes with subgraphs, which have what is known of inner values."""
         self.left_out: set[int] = set()
         """The nodes that inference does not see."""
         self._infer = infer
@@ -127,6 +130,8 @@ class _Parts:
         for value in (*graph.value_info, *graph.output):
             if value.name in self._types:
                 value.type.CopyFrom(self._types[value.name])
+        for number, node in self._nested.items():
+            graph.node[number].CopyFrom(node)
         said = {value.name for value in (*graph.value_info, *graph.output, *graph.input)}
         for name in (name for names in self.links.outputs for name in names):
             if name in self._types and name not in said:
@@ -140,14 +145,20 @@ class _Parts:
         outputs = links.outputs
         stated = {name: self._stated.get(name) for number in nodes for name in outputs[number]}
         stated |= {name: self._types.get(name) for number in beside for name in outputs[number]}
-        part = part_of(
-            self.model, links, (*nodes, *beside), self._constants, self._types, stated, self._overridable
-        )
+        own = sorted((*nodes, *beside))
+        part = part_of(self.model, links, own, self._constants, self._types, stated, self._overridable)
         values = (*part.graph.input, *part.graph.value_info)
         given = {name for value in values for name in names_made_up(value.type)}
-        results = {value.name: value.type for value in self._infer(part).graph.value_info}
+        graph = self._infer(part).graph
+        results = {value.name: value.type for value in graph.value_info}
         found = {name: results[name] for k in nodes for name in outputs[k] if name in results}
-        self._rename(found.values(), given)
+        nested = {k: node for k, node in zip(own, graph.node, strict=True) if node.op_type in WITH_SUBGRAPHS}
+        bodies = (
+            body for node in nested.values() for inner in graphs_of(node) for body in graphs_within(inner)
+        )
+        inside = [value.type for body in bodies for value in (*body.input, *body.value_info, *body.output)]
+        self._rename((*found.values(), *inside), given)
+        self._nested |= nested
         return found
 
     def _rename(self, types: Iterable[onnx.TypeProto], given: Collection[str]) -> None:

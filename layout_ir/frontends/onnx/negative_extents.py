@@ -10,8 +10,8 @@ unless the operator is one that makes no extent below 0 of any that is not.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, NamedTuple
 
 from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within, is_graph
 
@@ -116,15 +116,22 @@ def slices_of_functions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     return slices if may_compute else []
 
 
-def looks_of_nodes(
-    model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]
-) -> list[tuple[onnx.NodeProto, int]]:
-    """The nodes of the graph of a model and its subgraphs, which are `graphs`, each with how often inference has to
-    look at others before; none where it may see all of them at once.
+class Looks(NamedTuple):
+    """How often inference has to look at other nodes of a model before it may see one."""
+
+    of_nodes: list[int]
+    """Per node of the graph of the model, with what is in its subgraphs."""
+    of_slices: list[tuple[onnx.NodeProto, int]]
+    """Of the Slices of the graph and its subgraphs."""
+
+
+def looks_at_nodes(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) -> Looks | None:
+    """When inference may see the nodes of a model whose graph and subgraphs are `graphs`; None where it may see all of
+    them at once.
 
     What nothing computes extents for may be seen at once. The results of operators of `WITH_WINDOWS` and of functions
     have to be known before a Slice of them, or of what follows from them, is seen, and before all that is behind that
-    Slice. Nodes of one graph are in the order that they have in it.
+    Slice.
     """
     nodes = [node for graph in graphs for node in graph.node]
     constants = _constants_of_shapes(graphs)
@@ -132,30 +139,31 @@ def looks_of_nodes(
     if not functions and not any(
         node.op_type in WITH_WINDOWS and _may_compute(node, constants) for node in nodes
     ):
-        return []
-    found: list[tuple[onnx.NodeProto, int]] = []
+        return None
+    slices: list[tuple[onnx.NodeProto, int]] = []
 
-    def visit(graph: onnx.GraphProto, known: dict[str, tuple[int, bool]]) -> tuple[int, bool]:
-        """The look in which what the nodes of a graph give is inferred, and whether its extents are computed."""
-        all_of_it = 0, False
+    def visit(graph: onnx.GraphProto, known: dict[str, tuple[int, bool]]) -> Iterator[tuple[int, bool]]:
+        """The look in which each node of a graph is inferred, and whether the extents of its results are computed;
+        `known` has both of values by name, and gets those of the graph."""
         for node in graph.node:
             of_all = max((known[name] for name in node.input if name in known), default=(0, False))
             for inner in graphs_of(node) if node.attribute else ():
                 inputs = dict.fromkeys((value.name for value in inner.input), of_all)
-                of_all = max(of_all, visit(inner, known | inputs))
+                inside = known | inputs
+                of_all = max([of_all, *visit(inner, inside)])
+                of_all = max([of_all, *(inside.get(value.name, of_all) for value in inner.output)])
             look, is_computed = of_all
             if node.op_type == "Slice":
                 look += is_computed
                 is_computed = False
+                slices.append((node, look))
             elif _may_compute(node, constants) or (node.domain, node.op_type) in functions:
                 is_computed = True
-            found.append((node, look))
             known.update(dict.fromkeys(node.output, (look, is_computed)))
-            all_of_it = max(all_of_it, (look, is_computed))
-        return all_of_it
+            yield look, is_computed
 
-    visit(model.graph, {})
-    return found if any(look for _, look in found) else []
+    of_nodes = [look for look, _ in visit(model.graph, {})]
+    return Looks(of_nodes, slices) if any(look for _, look in slices) else None
 
 
 def _constants_of_shapes(bodies: Sequence[Body]) -> dict[str, bool]:

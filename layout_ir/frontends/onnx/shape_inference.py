@@ -8,8 +8,8 @@ elements of small integers by name for all of the model, and fails where a name 
 value has a name of its own.
 
 The inference of a Slice aborts the process where its input has an extent below 0 (`negative_extents`). So inference
-sees it once that is known of its input: part by part (`inference_in_parts`), or where there are subgraphs or functions
-by looks at the whole.
+sees it once that is known of its input: part by part (`inference_in_parts`), or in functions and subgraphs by looks at
+the whole of them.
 
 The inference of a few operators reads the type of their first input without asking whether there is one, and the
 process dies of it. So inference sees such a node only once that type is known.
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
@@ -28,13 +27,14 @@ from layout_ir.frontends.onnx.negative_extents import (
     WITH_WINDOWS,
     forget_negative_extents,
     has_negative_extent,
-    looks_of_nodes,
+    looks_at_nodes,
     makers_of_negative_extents,
     nodes_with_negative_shapes,
     slices_of_functions,
     values_with_negative_extents,
 )
 from layout_ir.frontends.onnx.subgraphs import (
+    WITH_SUBGRAPHS,
     bodies_of,
     graphs_of,
     graphs_within,
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     import onnx
 
     from layout_ir.frontends.onnx.subgraphs import Body
-
-_WITH_SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
 _NEEDS_TYPE = frozenset(("DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch"))
 """The operators whose inference dereferences the type of the first input unseen: of all operators of onnx 1.23, those
@@ -69,7 +67,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
 
     # One look at the operator of each node, of which a model may have many.
     operators = {node.op_type for node in model.graph.node}
-    nested = not _WITH_SUBGRAPHS.isdisjoint(operators)
+    nested = not WITH_SUBGRAPHS.isdisjoint(operators)
     if ("STFT" in operators or nested) and any(map(_lacks_default, _nodes(model.graph))):
         given, model = model, type(model)()
         model.CopyFrom(given)
@@ -101,14 +99,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         is_plain = is_alone and _NEEDS_TYPE.isdisjoint(operators)
         look = partial(_infer if is_plain else _without_crash, strict=strict)
         may_compute = may_slice and not (is_alone and WITH_WINDOWS.isdisjoint(operators))
-        graphs = [model.graph] if is_alone else list(graphs_within(model.graph))
-        looks = looks_of_nodes(model, graphs) if may_compute else []
-        if looks and is_plain and not model.graph.sparse_initializer:
-            found, _ = infer_in_parts(model, [number for _, number in looks], look)
-        elif looks:
-            found, _ = _look_by_look(model, look)
-        else:
-            found = look(model)
+        found = _look_by_look(model, look)[0] if may_compute else look(model)
         if hidden:
             _show_nodes(found)
         if before:
@@ -135,7 +126,7 @@ def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
     if not any(node.op_type == "Slice" for body in bodies for node in body.node):
         return None
     found = nodes_with_negative_shapes(bodies)
-    if not found and looks_of_nodes(model, bodies):
+    if not found and looks_at_nodes(model, bodies):
         given, model = model, type(model)()
         model.CopyFrom(given)
         for value in values_with_negative_extents(list(graphs_within(model.graph))):
@@ -182,19 +173,29 @@ def _look_by_look(
     model: onnx.ModelProto, infer: Callable[[onnx.ModelProto], onnx.ModelProto]
 ) -> tuple[onnx.ModelProto, list[onnx.NodeProto]]:
     """What `infer` finds where it sees a Slice only once it has found what the Slice cuts, and nodes for whose results
-    it has computed an extent below 0 no more; and these nodes.
+    it has computed an extent below 0 no more; and these nodes, of the graph itself."""
+    looks = looks_at_nodes(model, _graphs(model))
+    if looks is None or model.functions or model.graph.sparse_initializer:
+        return _at_all_of_it(model, infer)
+    # What a node has in its subgraphs may take looks of its own.
+    return infer_in_parts(model, looks.of_nodes, lambda part: _at_all_of_it(part, infer)[0])
 
-    Each look is at all of the model, whose graph may have subgraphs.
-    """
+
+def _at_all_of_it(
+    model: onnx.ModelProto, infer: Callable[[onnx.ModelProto], onnx.ModelProto]
+) -> tuple[onnx.ModelProto, list[onnx.NodeProto]]:
+    """What `_look_by_look` does, by looks each of which is at the whole model."""
+    if looks_at_nodes(model, _graphs(model)) is None:
+        return infer(model), []
     given, model = model, type(model)()
     model.CopyFrom(given)
-    looks = looks_of_nodes(model, list(graphs_within(model.graph)))
-    later: list[list[onnx.NodeProto]] = [[] for _ in range(max(look for _, look in looks))]
-    for node, look in looks:
-        if look and node.op_type == "Slice":
+    looks = looks_at_nodes(model, _graphs(model))
+    of_slices = looks.of_slices if looks is not None else []
+    later: list[list[onnx.NodeProto]] = [[] for _ in range(max((look for _, look in of_slices), default=0))]
+    for node, look in of_slices:
+        if look:
             later[look - 1].append(node)
-    for node in chain.from_iterable(later):
-        node.op_type = _HIDDEN + node.op_type
+            node.op_type = _HIDDEN + node.op_type
     found = infer(model)
     makers: list[onnx.NodeProto] = []
     for slices in later:
@@ -207,6 +208,12 @@ def _look_by_look(
     _show_nodes(model)
     _show_nodes(found)
     return found, makers
+
+
+def _graphs(model: onnx.ModelProto) -> list[onnx.GraphProto]:
+    """The graph of a model and the subgraphs that inference looks into."""
+    is_nested = any(node.op_type in WITH_SUBGRAPHS for node in model.graph.node)
+    return list(graphs_within(model.graph)) if is_nested else [model.graph]
 
 
 def _without_crash(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
@@ -298,6 +305,6 @@ def _lacks_default(node: onnx.NodeProto) -> bool:
 def _nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     found = list(graph.node)
     for node in graph.node:
-        if node.op_type in _WITH_SUBGRAPHS:
+        if node.op_type in WITH_SUBGRAPHS:
             found += nodes_within(node)
     return found

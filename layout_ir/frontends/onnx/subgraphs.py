@@ -14,6 +14,10 @@ _UNSTATED, _GRAPH, _GRAPHS = 0, 5, 10
 """Kinds of attributes that may hold graphs, as AttributeProto numbers them."""
 
 
+WITH_SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+"""The operators of ONNX into whose subgraphs inference looks."""
+
+
 def graphs_of(proto: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The subgraphs of a node."""
     found: list[onnx.GraphProto] = []

@@ -78,6 +78,34 @@ def test_each_node_is_inferred_once_however_many_slices_are_behind_each_other(
     assert sorted(seen) == sorted(name for node in model.graph.node for name in node.output)
 
 
+def _branches(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with an If in the place of its last node, which cuts, convolves, and cuts again in one branch."""
+    source = model.graph.node.pop().input[0]
+    inside = [
+        oh.make_node("Slice", [source, "from", "to", "axis"], ["i0"]),
+        oh.make_node("Conv", ["i0", "w"], ["i1"]),
+        oh.make_node("Slice", ["i1", "from", "to", "axis"], ["i2"]),
+    ]
+    then = oh.make_graph(inside, "then", [], [oh.make_tensor_value_info("i2", FLOAT, None)])
+    same = [oh.make_node("Relu", [source], ["j0"])]
+    other = oh.make_graph(same, "else", [], [oh.make_tensor_value_info("j0", FLOAT, None)])
+    model.graph.node.append(oh.make_node("If", ["is"], ["y"], then_branch=then, else_branch=other))
+    model.graph.input.append(value("is", dtype=onnx.TensorProto.BOOL))
+    return model
+
+
+def test_what_is_in_a_subgraph_is_found_too():
+    model = _branches(_blocks(3))
+    found, whole = infer_shapes(model), _infer(model)
+    assert alike(_types(found)) == alike(_types(whole))
+    branches, expected = ([a.g for a in each.graph.node[-1].attribute] for each in (found, whole))
+    for own, other in zip(branches, expected, strict=True):
+        assert len(own.value_info) == len(other.value_info)
+        for one, two in zip((*own.value_info, *own.output), (*other.value_info, *other.output), strict=True):
+            assert alike({one.name: one.type}) == alike({two.name: two.type})
+    assert infer_in_parts(model, [0, 0, 1, 1, 2, 2, 3], _infer)[0] == found
+
+
 def test_a_constant_that_calls_may_replace_is_an_input_in_its_part_too():
     nodes = [oh.make_node("Relu", ["x"], ["a"]), oh.make_node("Add", ["a", "w"], ["y"])]
     weights = initializer("w", np.ones((2, 3), np.float32))
@@ -90,7 +118,7 @@ def test_a_constant_that_calls_may_replace_is_an_input_in_its_part_too():
 def test_negative_nothing_is_found_of_a_result_with_an_extent_below_0():
     """Nor of what follows from it: a Concat with it would have an extent that is none."""
     nodes = [
-        oh.make_node("MaxPool", ["x"], ["p"], kernel_shape=[9, 9]),
+        oh.make_node("MaxPool", ["x"], ["p"], kernel_shape=[9, 1]),
         oh.make_node("Concat", ["p", "x"], ["c"], axis=2),
         oh.make_node("Relu", ["x"], ["a"]),
         oh.make_node("Relu", ["c"], ["y"]),

@@ -10,7 +10,7 @@ import onnx
 import onnx.helper as oh
 import pytest
 
-from layout_ir.frontends.onnx.negative_extents import looks_of_nodes
+from layout_ir.frontends.onnx.negative_extents import looks_at_nodes
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, node_of_negative_extent, would_abort
 from layout_ir.frontends.onnx.subgraphs import graphs_within
 from layout_ir.tools.layout_ir import main
@@ -143,6 +143,19 @@ def test_a_node_of_an_extent_below_0_is_named(case: str):
     assert found in model.graph.node if case != "declared" else found is None
 
 
+@pytest.mark.parametrize("case", COMPUTED)
+def test_behind_a_branch_that_gives_a_value_of_the_graph_around_it_too(case: str):
+    model = onnx.ModelProto()
+    model.CopyFrom(COMPUTED[case])
+    cut = model.graph.node.pop()
+    given = oh.make_graph([], "given", [], [oh.make_tensor_value_info(cut.input[0], FLOAT, None)])
+    model.graph.node.append(oh.make_node("If", ["c"], ["b"], then_branch=given, else_branch=given))
+    model.graph.input.append(oh.make_tensor_value_info("c", onnx.TensorProto.BOOL, []))
+    cut.input[0] = "b"
+    model.graph.node.append(cut)
+    assert infer_shapes(model).graph.node[-1] == cut
+
+
 def test_in_the_body_of_a_scan_too():
     """The body sees the extents of what it goes over."""
     body = oh.make_graph(
@@ -173,7 +186,7 @@ def test_negative_windows_that_fit_are_inferred_however_many_slices_are_behind_t
 
 
 def _is_looked_at_in_parts(model: onnx.ModelProto) -> bool:
-    return bool(looks_of_nodes(model, list(graphs_within(model.graph))))
+    return looks_at_nodes(model, list(graphs_within(model.graph))) is not None
 
 
 @pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "MaxPool", "LpPool"])
