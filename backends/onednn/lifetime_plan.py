@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 ALIGNMENT = 64
 """Bytes of a cache line, to which buffers are aligned."""
 
@@ -35,27 +37,26 @@ class ArenaPlan:
 def plan_arena(lifetimes: Sequence[Lifetime]) -> ArenaPlan:
     """The offsets of buffers, each a multiple of `ALIGNMENT`."""
     sizes = [_aligned(lifetime.size) for lifetime in lifetimes]
-    offsets = [0] * len(lifetimes)
-    placed: list[int] = []
     order = sorted(range(len(lifetimes)), key=lambda k: (-sizes[k], lifetimes[k].first))
-    for k in order:
+    # What is placed, in that order: a network may have thousands of buffers, each of which looks at all before it.
+    firsts, lasts, lows, highs = np.zeros((4, len(lifetimes)), dtype=np.int64)
+    for count, k in enumerate(order):
         own = lifetimes[k]
-        busy = sorted(
-            (offsets[j], offsets[j] + sizes[j])
-            for j in placed
-            if lifetimes[j].first <= own.last and own.first <= lifetimes[j].last
-        )
+        (busy,) = np.nonzero((firsts[:count] <= own.last) & (lasts[:count] >= own.first))
         best: tuple[int, int] | None = None
         end = 0
-        for low, high in busy:
+        for low, high in sorted(zip(lows[busy].tolist(), highs[busy].tolist(), strict=True)):
             gap = low - end
             if gap >= sizes[k] and (best is None or gap < best[0]):
                 best = gap, end
             end = max(end, high)
-        offsets[k] = end if best is None else best[1]
-        placed.append(k)
-    size = max((offsets[k] + sizes[k] for k in placed), default=0)
-    return ArenaPlan(tuple(offsets), size, _at_once(lifetimes, sizes))
+        firsts[count], lasts[count] = own.first, own.last
+        lows[count] = end if best is None else best[1]
+        highs[count] = lows[count] + sizes[k]
+    offsets = [0] * len(lifetimes)
+    for k, low in zip(order, lows.tolist(), strict=True):
+        offsets[k] = low
+    return ArenaPlan(tuple(offsets), max(highs.tolist(), default=0), _at_once(lifetimes, sizes))
 
 
 def _at_once(lifetimes: Sequence[Lifetime], sizes: Sequence[int]) -> int:

@@ -3,7 +3,6 @@ transposes in turn, addends a bias or a post-op."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -146,16 +145,8 @@ def transposed_gemm(op: nn.GemmOp, values: Values) -> Candidates:
 def _laid_out(primitive: OpPrimitive, right: SSAValue, values: Values) -> OpPrimitive:
     """The product with a constant right operand, the value `right` of the program, as it is read fastest: packed where
     there are few rows, and else with its rows apart. All products by one constant read it from one place."""
-    rows = {primitive.request.arguments[0].blocking().dims[-2], *_rows_of_products(right, values)}
+    rows = {primitive.request.arguments[0].blocking().dims[-2], *values.rows_of_products(right)}
     return inner_product(primitive, rows, values) or _with_rows_apart(primitive, max(rows), values)
-
-
-def _rows_of_products(right: SSAValue, values: Values) -> Iterator[int]:
-    """The numbers of rows of the products that a value is the right operand of."""
-    for use in right.uses:
-        op = use.operation
-        if isinstance(op, nn.MatmulOp | nn.GemmOp) and op.b is right:
-            yield prod(values.layout(op.result).shape[:-1])
 
 
 _FEWEST_ROWS = 8

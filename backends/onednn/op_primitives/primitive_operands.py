@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -69,6 +70,7 @@ class Values:
     def __init__(self, library: Library) -> None:
         self.library = library
         self._converted: dict[SSAValue, Array] = {}
+        self._rows: dict[SSAValue, frozenset[int]] = {}
 
     def layout(self, value: SSAValue) -> Layout:
         """The layout in which a value lies."""
@@ -77,6 +79,17 @@ class Values:
     def dtype(self, value: SSAValue) -> str:
         """The type of the elements of a value."""
         return dtype_of(value.type)
+
+    def rows_of_products(self, value: SSAValue) -> frozenset[int]:
+        """The numbers of rows of the products that a value is the right operand of.
+
+        They are counted once: a step of a network that is written out many times has as many products by one value.
+        """
+        if value not in self._rows:
+            ops = (use.operation for use in value.uses)
+            products = [op for op in ops if isinstance(op, nn.MatmulOp | nn.GemmOp) and op.b is value]
+            self._rows[value] = frozenset(prod(self.layout(op.result).shape[:-1]) for op in products)
+        return self._rows[value]
 
     def constant(self, value: SSAValue) -> Array | None:
         """The elements of a constant in their shape, and those of one that is reordered; floats of 16 bits as f32.
