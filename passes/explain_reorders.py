@@ -117,11 +117,11 @@ def explain(
     Raises LayoutError for an unknown target.
     """
     check_program(module)
+    machine = target_named(target)  # an unknown one is refused where nothing is to be explained, too
     left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves_activations(op)]
     if not left:
         return []
     copy, names, fixed = _reopened(module)
-    machine = target_named(target)
     costs = costs or machine.own_costs()
     unit = "ns" if costs is None else costs.unit
     selection = build(copy, machine, costs, everything=True)
@@ -390,7 +390,6 @@ class LayoutExplainPass(LayoutPass):
 
     def rewrite(self, module: ModuleOp) -> None:
         """Remarks on every reorder that is left. Raises LayoutError for an unknown target or a bad cost table."""
-        target_named(self.target)  # an unknown one is refused where nothing is to be explained, too
         costs = None if self.costs is None else load_costs(self.costs)
         for explanation in explain(module, self.target, costs):
             remark(explanation.op, str(explanation))
