@@ -46,7 +46,7 @@ from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_bytes
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.models import has_model
-from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.options.targets import find_target, target_named
 from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
 from layout_ir.passes.selection.problem.decision_points import decision_points
 from layout_ir.passes.selection.problem.selection import Decision, Selection
@@ -387,6 +387,10 @@ class LayoutExplainPass(LayoutPass):
 
     target: str = "host"
     costs: str | None = None
+
+    def check_options(self) -> None:
+        """Raises LayoutError for an unknown target."""
+        find_target(self.target)
 
     def rewrite(self, module: ModuleOp) -> None:
         """Remarks on every reorder that is left. Raises LayoutError for an unknown target or a bad cost table."""
