@@ -79,15 +79,27 @@ def _as_numbers(array: Array, dtype: str, target: object) -> Array:
     return array
 
 
-def _check_held(array: Array, element: ElementType, target: object) -> None:
-    """Raises LayoutError where integers of Python are outside of the element type, as NumPy does where they are
-    assigned: those of an array wrap around."""
-    if array.dtype.kind not in "iu" or not array.size or element.kind == "bool":
-        return
-    for number in (int(array.min()), int(array.max())):
-        if not element.holds(number):
-            low, high = element.range
-            raise LayoutError(f"{number} is outside {element.name}, {low} to {high}, the elements of {target}")
+def _held(values: object, array: Array, element: ElementType, target: object) -> Array:
+    """`array`, which NumPy makes of numbers of Python, as integers of the element type, as NumPy assigns them: together
+    with small ones it takes those from 2^63 on for floats, and loses what lies between.
+
+    Raises LayoutError for an integer outside of the element type. Those of an array wrap around.
+    """
+    if element.kind not in ("signed", "unsigned") or array.dtype.kind not in "iuf" or not array.size:
+        return array
+    if array.dtype.kind != "f":
+        for number in (int(array.min()), int(array.max())):
+            if not element.holds(number):
+                low, high = element.range
+                raise LayoutError(
+                    f"{number} is outside {element.name}, {low} to {high}, the elements of {target}"
+                )
+    if element.is_packed:
+        return array
+    try:
+        return np.asarray(values, storage_of(element.name))
+    except OverflowError as error:
+        raise LayoutError(f"{error}: the elements of {target} are {element.name}") from error
 
 
 class _None:
@@ -259,7 +271,7 @@ class Memory(ArrayInterop):
         array = _as_numbers(array_of(values), self.desc.dtype, self.desc)
         element = element_type(self.desc.dtype)
         if not hasattr(values, "dtype"):
-            _check_held(array, element, self.desc)
+            array = _held(values, array, element, self.desc)
         is_bits = array.dtype.kind in "iu" and array.itemsize == storage_of(self.desc.dtype).itemsize
         is_added = element.is_float and element.array_name in _ADDED_TYPES
         if is_added and array.dtype.kind in "fiub" and not is_bits:
