@@ -58,8 +58,9 @@ def compile(
     """A callable that computes function `entry` of a module, which stays as it is, or an ONNX model, by oneDNN.
 
     Layouts that are open are chosen for `target`, a Target or the name of one: all of a model, and of a module those
-    that are `#layout.any` (`layout_ir.open_layouts` opens others). `threads` is on how many threads a call runs. `shapes` are those of the model's inputs, as `from_onnx` takes them; without them, a model with symbolic sizes
-    is compiled for each size that it is called with, and one whose shapes depend on numbers part by part, when they are
+    that are `#layout.any` (`layout_ir.open_layouts` opens others). `threads` is on how many threads a call runs.
+    `shapes` are those of the model's inputs, as `from_onnx` takes them; without them, a model with symbolic sizes is
+    compiled for each size that it is called with, and one whose shapes depend on numbers part by part, when they are
     known. An initializer that is an input, too, is what the model says unless a call gives another by name: the model
     is compiled once for calls that give these inputs. `fuse` lets elementwise ops join the op before them. With
     `checked`, memory holds NaN before each call, and a call that writes outside of its memory raises LayoutError.

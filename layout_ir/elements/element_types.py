@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from numbers import Integral
+from operator import index
 from typing import Literal
 
 from layout_ir.errors import LayoutError
@@ -204,11 +204,13 @@ def canonical_name(dtype: str) -> str:
 
 def bits_of(dtype: str | int) -> int:
     """Bits one element takes in memory (an i1 takes a byte). An int is taken as that many bits."""
-    if isinstance(dtype, Integral):  # one of NumPy, too
-        if dtype < 1:
-            raise LayoutError(f"an element of {dtype} bits does not exist")
-        return int(dtype)
-    return element_type(dtype).bits
+    if isinstance(dtype, str):
+        return element_type(dtype).bits
+    if not hasattr(dtype, "__index__"):
+        raise LayoutError(f"an element type is written as a str or as its bits, not as {dtype!r}")
+    if dtype < 1:
+        raise LayoutError(f"an element of {dtype} bits does not exist")
+    return index(dtype)
 
 
 @cache

@@ -53,8 +53,8 @@ def check_problem(problem: Problem) -> None:
     """Raises LayoutError, naming the op or the value, where `problem` is not whole.
 
     Every value is the result of one op. An option has a format for each operand and result of its op, which is a row of
-    the value's square of reorder costs. Costs and weights are integers from 0 on, and nothing is reordered to the format
-    that it is in. The time goes with the choices of the ops and the entries of different squares.
+    the value's square of reorder costs. Costs and weights are integers from 0 on, and to stay in a format costs 0. The
+    time goes with the choices of the ops and the entries of different squares.
     """
     if not isinstance(problem, Problem):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(f"a Problem is needed, not of type {type(problem).__name__}")
@@ -89,14 +89,19 @@ def _check_choices(op: OpNode, where: str, widths: list[int]) -> None:
     for number, choice in enumerate(op.choices):
         option = f"option {number} of {where}"
         _check_count(choice.cost, option, "cost")
-        for what, formats, values in (("operands", choice.ins, op.operands), ("results", choice.outs, op.results)):
+        for what, formats, values in (
+            ("operands", choice.ins, op.operands),
+            ("results", choice.outs, op.results),
+        ):
             if len(formats) != len(values):
                 raise LayoutError(
                     f"{option} has {len(formats)} formats of {what}, and the op has {len(values)} {what}"
                 )
             for fmt, value in zip(formats, values, strict=True):
                 if not 0 <= _integer(fmt, f"{option} names format") < widths[value]:
-                    raise LayoutError(f"{option} names format {fmt} of value {value}, which has {widths[value]}")
+                    raise LayoutError(
+                        f"{option} names format {fmt} of value {value}, which has {widths[value]}"
+                    )
 
 
 def _check_matrix(reorder: Matrix, where: str) -> None:

@@ -271,7 +271,9 @@ def test_negative_a_target_is_known_where_nothing_is_open_too(target: Any):
 
 
 def test_negative_a_model_has_no_functions_to_enter():
-    with pytest.raises(LayoutError, match="entry = 'f' names a function of a module, and an ONNX model has one graph"):
+    with pytest.raises(
+        LayoutError, match="entry = 'f' names a function of a module, and an ONNX model has one graph"
+    ):
         li.compile(attention_model(), entry="f")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,7 +65,8 @@ def test_negative_inputs_that_numpy_cannot_read_are_named():
     module, x = li.parse(RELU), np.ones((2, 3), np.float32)
     executable = li.compile(module)
     for wrong, reason in ((_Hidden(), "call detach"), ([[1.0], [2.0, 3.0]], "inhomogeneous")):
-        for call in (executable, lambda inputs: li.run(module, inputs)):
+        calls: list[Callable[[Any], Any]] = [executable, partial(li.run, module)]
+        for call in calls:
             with pytest.raises(li.LayoutError, match=rf"^input 'x': .* is no array to NumPy: .*{reason}"):
                 call([wrong])
     assert (executable([x])[0] == x).all()

@@ -696,7 +696,9 @@ def test_negative_a_shape_describes_no_memory():
         Memory((2, 3))  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("dtype, low, high", [("i8", -128, 127), ("ui8", 0, 255), ("i4", -8, 7), ("ui64", 0, 2**64 - 1)])
+@pytest.mark.parametrize(
+    "dtype, low, high", [("i8", -128, 127), ("ui8", 0, 255), ("i4", -8, 7), ("ui64", 0, 2**64 - 1)]
+)
 def test_integers_of_python_are_held_or_refused(dtype: str, low: int, high: int):
     memory = Memory(TensorDesc((2,), dtype, "a"))
     memory.set([low, high])

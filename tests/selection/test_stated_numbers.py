@@ -18,6 +18,8 @@ MAKER = OpNode((), (0,), (Choice((), (0,), cost=0), Choice((), (1,), cost=4)))
 USER = OpNode((0,), (), (Choice((1,), (), cost=2),), weight=3)
 VALUE = ValueNode(((0, 9), (9, 0)), weight=2)
 WHOLE = Problem((MAKER, USER), (VALUE,))
+NOTHING: Any = None
+HALF: Any = 0.5
 
 
 def test_a_whole_problem_is_solved():
@@ -51,17 +53,32 @@ def _problem(**changes: Any) -> Problem:
         ({"user_operands": ("x",)}, "op 1 names value 'x', which is no integer"),
         ({"maker_results": ()}, "option 0 of op 0 has 1 formats of results, and the op has 0 results"),
         ({"maker_results": (), "maker_choices": (Choice((), (), 0),)}, "value 0 is the result of no op"),
-        ({"user_results": (0,), "user_choices": (Choice((1,), (0,), 0),)}, "value 0 is made twice, by op 0 and by op 1"),
+        (
+            {"user_results": (0,), "user_choices": (Choice((1,), (0,), 0),)},
+            "value 0 is made twice, by op 0 and by op 1",
+        ),
         ({"user_choices": ()}, "op 1 needs an option to run in: it has none"),
         ({"user_choices": (Choice((2,), (), 0),)}, "option 0 of op 1 names format 2 of value 0, which has 2"),
         ({"user_choices": (Choice((-1,), (), 0),)}, "option 0 of op 1 names format -1"),
-        ({"user_choices": (Choice((None,), (), 0),)}, "option 0 of op 1 names format None, which is no integer"),  # type: ignore[arg-type]
-        ({"user_choices": (Choice((1, 1), (), 0),)}, "option 0 of op 1 has 2 formats of operands, and the op has 1"),
-        ({"user_choices": (Choice((1,), (), -2),)}, "option 0 of op 1 has cost -2: expected a whole number from 0 on"),
-        ({"user_choices": (Choice((1,), (), 0.5),)}, "option 0 of op 1 has cost 0.5, which is no integer"),  # type: ignore[arg-type]
+        (
+            {"user_choices": (Choice((NOTHING,), (), 0),)},
+            "option 0 of op 1 names format None, which is no integer",
+        ),
+        (
+            {"user_choices": (Choice((1, 1), (), 0),)},
+            "option 0 of op 1 has 2 formats of operands, and the op has 1",
+        ),
+        (
+            {"user_choices": (Choice((1,), (), -2),)},
+            "option 0 of op 1 has cost -2: expected a whole number from 0 on",
+        ),
+        ({"user_choices": (Choice((1,), (), HALF),)}, "option 0 of op 1 has cost 0.5, which is no integer"),
         ({"maker_weight": -1}, "op 0 has weight -1"),
         ({"value_weight": 1.0}, "value 0 has weight 1.0, which is no integer"),
-        ({"value_reorder": ((0, 9), (9,))}, "reorder costs of value 0 are no square: row 1 of 2 has 1 entries"),
+        (
+            {"value_reorder": ((0, 9), (9,))},
+            "reorder costs of value 0 are no square: row 1 of 2 has 1 entries",
+        ),
         ({"value_reorder": ((0, -1), (9, 0))}, "value 0 has reorder cost -1"),
         ({"value_reorder": ((1, 9), (9, 0))}, "value 0 costs 1 from format 0 to itself, expected 0"),
     ],
