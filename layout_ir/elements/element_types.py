@@ -192,7 +192,7 @@ def element_type(dtype: str) -> ElementType:
     if known is None:
         names = ", ".join(known.name for known in ELEMENT_TYPES)
         if not isinstance(dtype, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise LayoutError(f"an element type is written as a str, not as {dtype!r}: known are {names}")
+            raise LayoutError(f"unknown element type {dtype!r}, which is no str: known are {names}")
         raise LayoutError(f"unknown element type '{dtype}': known are {names}")
     return known
 
@@ -207,7 +207,7 @@ def bits_of(dtype: str | int) -> int:
     if isinstance(dtype, str):
         return element_type(dtype).bits
     if not hasattr(dtype, "__index__"):
-        raise LayoutError(f"an element type is written as a str or as its bits, not as {dtype!r}")
+        raise LayoutError(f"unknown element type {dtype!r}, which is neither a str nor a number of bits")
     if dtype < 1:
         raise LayoutError(f"an element of {dtype} bits does not exist")
     return index(dtype)
