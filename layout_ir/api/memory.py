@@ -98,7 +98,7 @@ def _held(values: object, array: Array, element: ElementType, target: object) ->
         return array
     try:
         return np.asarray(values, storage_of(element.name))
-    except OverflowError as error:
+    except (OverflowError, ValueError) as error:  # of an infinity, a NaN
         raise LayoutError(f"{error}: the elements of {target} are {element.name}") from error
 
 

@@ -730,6 +730,13 @@ def test_numbers_of_python_become_what_numpy_assigns(dtype: str, values: list[fl
     assert blocked.numpy().tolist() == np.broadcast_to(expected[:, None], (2, 3)).tolist()
 
 
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_negative_integers_are_finite(number: float):
+    memory = Memory(TensorDesc((2,), "i8", "a"))
+    with pytest.raises(LayoutError, match=r"cannot convert float .* to integer: the elements of 2 i8"):
+        memory.set([1, number])
+
+
 def test_integers_of_arrays_wrap_around_as_numpys_do():
     memory, expected = Memory(TensorDesc((2,), "i8", "a")), np.zeros(2, np.int8)
     given = np.array([300, -129])
