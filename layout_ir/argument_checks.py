@@ -20,10 +20,17 @@ def check_program(module: object) -> None:
         raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
 
 
-def check_threads(threads: object) -> None:
-    """Raises LayoutError where `threads` is no whole number from 1 on."""
+MOST_THREADS = 8192
+"""As many processors as Linux can be built for on x86-64. OpenMP starts each thread that it is told to use, and keeps
+what it knows of them on the stack of the caller, which some ten times as many overflow."""
+
+
+def check_threads(threads: object, most: int | None = None) -> None:
+    """Raises LayoutError where `threads` is no whole number from 1 on, or more than `most`."""
     if isinstance(threads, bool) or not isinstance(threads, Integral) or int(threads) < 1:
         raise LayoutError(f"threads = {threads!r} is no number of threads: expected a whole number from 1 on")
+    if most is not None and int(threads) > most:
+        raise LayoutError(f"threads = {threads} is more than {most}, and no machine runs so many at a time")
 
 
 def check_seconds(name: str, seconds: object, *, finite: bool = False) -> None:

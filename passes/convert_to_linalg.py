@@ -37,8 +37,7 @@ def convert_to_linalg(
 
     Raises LayoutError for an unknown value of `reorders`, PassError or LocatedError, naming the
     op, where one has no physical form or no form in linalg."""
-    if reorders not in REORDERS:
-        raise LayoutError(f"reorders = {reorders} is unknown, expected one of {', '.join(REORDERS)}")
+    _check(reorders)
     convert_to_physical(module, "call" if reorders == "call" else "ops", names, inserts=True)
     if reorders == "pack":
         pack_reorders(module)
@@ -48,6 +47,11 @@ def convert_to_linalg(
         pass_buffers(module)
 
 
+def _check(reorders: str) -> None:
+    if reorders not in REORDERS:
+        raise LayoutError(f"reorders = {reorders} is unknown, expected one of {', '.join(REORDERS)}")
+
+
 @dataclass(frozen=True)
 class ConvertLayoutToLinalgPass(LayoutPass):
     """Programs for stock mlir-opt."""
@@ -55,6 +59,10 @@ class ConvertLayoutToLinalgPass(LayoutPass):
     name = "convert-layout-to-linalg"
 
     reorders: str = "ops"
+
+    def check_options(self) -> None:
+        """Raises LayoutError for an unknown value of `reorders`."""
+        _check(self.reorders)
 
     def rewrite(self, module: ModuleOp) -> None:
         """Converts. Raises what `convert_to_linalg` raises."""

@@ -409,8 +409,12 @@ class ConvertLayoutToPhysicalPass(LayoutPass):
 
     reorders: str = "ops"
 
-    def rewrite(self, module: ModuleOp) -> None:
-        """Converts. Raises LayoutError for an unknown value of `reorders`, and where `convert_to_physical` does."""
+    def check_options(self) -> None:
+        """Raises LayoutError for an unknown value of `reorders`."""
         if self.reorders not in ("ops", "call"):
             raise LayoutError(f"reorders = {self.reorders} is unknown, expected one of ops, call")
+
+    def rewrite(self, module: ModuleOp) -> None:
+        """Converts. Raises LayoutError for an unknown value of `reorders`, and where `convert_to_physical` does."""
+        self.check_options()
         convert_to_physical(module, "call" if self.reorders == "call" else "ops")

@@ -46,7 +46,7 @@ from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_bytes
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.models import has_model
-from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.options.targets import find_target, target_named
 from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
 from layout_ir.passes.selection.problem.decision_points import decision_points
 from layout_ir.passes.selection.problem.selection import Decision, Selection
@@ -117,11 +117,11 @@ def explain(
     Raises LayoutError for an unknown target.
     """
     check_program(module)
+    machine = target_named(target)  # an unknown one is refused where nothing is to be explained, too
     left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves_activations(op)]
     if not left:
         return []
     copy, names, fixed = _reopened(module)
-    machine = target_named(target)
     costs = costs or machine.own_costs()
     unit = "ns" if costs is None else costs.unit
     selection = build(copy, machine, costs, everything=True)
@@ -388,9 +388,12 @@ class LayoutExplainPass(LayoutPass):
     target: str = "host"
     costs: str | None = None
 
+    def check_options(self) -> None:
+        """Raises LayoutError for an unknown target."""
+        find_target(self.target)
+
     def rewrite(self, module: ModuleOp) -> None:
         """Remarks on every reorder that is left. Raises LayoutError for an unknown target or a bad cost table."""
-        target_named(self.target)  # an unknown one is refused where nothing is to be explained, too
         costs = None if self.costs is None else load_costs(self.costs)
         for explanation in explain(module, self.target, costs):
             remark(explanation.op, str(explanation))

@@ -38,6 +38,11 @@ class LayoutPass(ModulePass):
     def rewrite(self, module: ModuleOp) -> None:
         """Does the work, in place. Raises LayoutError, or PassError with a place, for what the user can mend."""
 
+    def check_options(self) -> None:
+        """Raises LayoutError where an option has a value that is wrong for every program. `layout-opt` asks before it
+        reads one, and names the place in the pipeline; what runs the pass need not."""
+        return
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs the pass. Raises PassError (or what other errors of xDSL and of files the pass raises)."""
         with readable_in_stock_tools(), errors_of_pass(self.name, op):

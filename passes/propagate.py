@@ -57,7 +57,7 @@ def propagate(
     solution has no bound. Raises LayoutError for a target or solver that is unknown, or a solver that proves nothing
     where a certificate is wanted.
     """
-    _check(solver, time_limit, report or ("the module's layout.certificate" if attach else None))
+    _check(solver, time_limit, report, attach)
     target = find_target(target)
     opened = is_open(module)
     # A certificate that an earlier run wrote to `report` would be taken for one of this program.
@@ -121,12 +121,13 @@ def certificate_file(path: str | None) -> Generator[None]:
         raise LayoutError(f"{path}: {error.strerror or error}") from error
 
 
-def _check(solver: str, time_limit: float | None, report: str | None) -> None:
+def _check(solver: str, time_limit: float | None, report: str | None, attach: bool) -> None:
     """Raises LayoutError for an unknown solver, a certificate of one that proves nothing, and a bad time limit."""
     if solver not in SOLVERS:
         raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
-    if report is not None and solver != "exact":
-        raise LayoutError(f"solver '{solver}' proves nothing: no certificate can be written to {report}")
+    if (report is not None or attach) and solver != "exact":
+        place = "the module's layout.certificate" if report is None else report
+        raise LayoutError(f"solver '{solver}' proves nothing: no certificate can be written to {place}")
     if time_limit is not None:
         check_seconds("time_limit", time_limit)
 
@@ -161,6 +162,11 @@ class SelectingPass(LayoutPass):
         attach: bool,
     ) -> Solution | None:
         """What the pass does, with its options as `propagate` takes them: a function with the parameters of that."""
+
+    def check_options(self) -> None:
+        """Raises LayoutError for an unknown target, and where `propagate` does for its options."""
+        find_target(self.target)
+        _check(self.solver, self.time_limit, self.report, self.attach)
 
     def rewrite(self, module: ModuleOp) -> None:
         """Selects; a remark says so where the choice is not proven the cheapest. Raises LayoutError or PassError."""

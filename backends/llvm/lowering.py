@@ -96,5 +96,9 @@ class ConvertLayoutToKernelPass(LayoutPass):
 
     cpu: str = "host"
 
+    def check_options(self) -> None:
+        """Raises LayoutError where `cpu` names no machine."""
+        machine_named(self.cpu)
+
     def rewrite(self, module: ModuleOp) -> None:
         lower(module, self.cpu)

@@ -7,7 +7,7 @@
 // CHECK: optimal: cost {{[0-9]+}} = bound {{[0-9]+}}, {{[1-9]}} ops
 // STRIP-NOT: layout.certificate
 // NONE: attach.mlir: the module carries no layout.certificate: layout-propagate{attach=true} writes it
-// GREEDY: error: solver 'greedy' proves nothing: no certificate can be written to the module's layout.certificate
+// GREEDY: -p:1:1: error: pass 'layout-optimize': solver 'greedy' proves nothing: no certificate can be written to the module's layout.certificate
 func.func @main(%x : tensor<1x64x56x56xf32, #layout.any>) -> tensor<1x64x56x56xf32, #layout.any> {
   %a = nn.relu %x : tensor<1x64x56x56xf32, #layout.any>
   func.return %a : tensor<1x64x56x56xf32, #layout.any>

@@ -1,7 +1,7 @@
 // RUN: layout-opt %s -p "convert-layout-to-kernel{cpu=haswell}" --split-input-file --verify-diagnostics
 // RUN: not layout-opt %s -p "convert-layout-to-kernel{cpu=pentium}" --split-input-file 2>&1 | filecheck %s --check-prefix=CPU
 
-// CPU: error: unknown cpu 'pentium': known are host, x86-64-v2, haswell
+// CPU: -p:1:1: error: pass 'convert-layout-to-kernel': unknown cpu 'pentium': known are host, x86-64-v2, haswell
 
 #nchw = #layout.tag<nchw>
 

@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Integral, Real
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from layout_ir.algebra.cached_property import hashed_once
 from layout_ir.algebra.factors import MEMORY, Factor
@@ -80,6 +80,7 @@ class Format:
     swizzle: tuple[int, int, int] | None = None
 
     def __post_init__(self):
+        _make_plain(self)
         if self.lo and not any(self.lo):
             object.__setattr__(self, "lo", ())
         if not isinstance(self.pad, str):
@@ -172,6 +173,52 @@ def _check_text(what: str, text: object) -> None:
         raise LayoutError(
             f"{what} is written as a str, not as {'None' if text is None else type(text).__name__}"
         )
+
+
+def _make_plain(format: Format) -> None:
+    """Makes tuples of the rows that `format` was given, and integers of Python of its numbers, in place.
+
+    Integers of NumPy would overflow where addresses are added up. Raises LayoutError where something is no row, no
+    Factor or no integer.
+    """
+    for name in ("names", "factors", "chunk_factors", "lo", "swizzle"):
+        row = getattr(format, name)
+        if type(row) is not tuple and (row is not None or name != "swizzle"):
+            if not isinstance(row, Iterable):
+                raise LayoutError(f"{name} = {row!r} is no row")
+            object.__setattr__(format, name, tuple(cast("Iterable[object]", row)))
+    for name in ("factors", "chunk_factors"):
+        row = getattr(format, name)
+        object.__setattr__(format, name, tuple(map(_plain_factor, row)))
+    for name in ("offset", "size"):
+        number = getattr(format, name)
+        if type(number) is not int and (number is not None or name == "offset"):
+            object.__setattr__(format, name, _integer(name, number))
+    for name in ("lo", "swizzle"):
+        row = getattr(format, name)
+        if row and any(type(number) is not int for number in row):
+            object.__setattr__(format, name, tuple(_integer(name, number) for number in row))
+
+
+def _plain_factor(factor: object) -> Factor:
+    if not isinstance(factor, Factor):
+        raise LayoutError(f"a format is made of Factors, not of {factor!r}")
+    dim, size, stride = factor.dim, factor.size, factor.stride
+    if type(dim) is int and (size is None or type(size) is int) and (stride is None or type(stride) is int):
+        return factor
+    return Factor(
+        _integer("dim of a factor", dim),
+        None if size is None else _integer("size of a factor", size),
+        None if stride is None else _integer("stride of a factor", stride),
+        factor.axis,
+    )
+
+
+def _integer(what: str, number: object) -> int:
+    try:
+        return index(cast("int", number))
+    except TypeError:
+        raise LayoutError(f"{what} = {number!r} is no integer") from None
 
 
 def _without_units(factors: tuple[Factor, ...], chunk: tuple[Factor, ...]) -> tuple[Factor, ...]:
@@ -267,7 +314,7 @@ def check_format(format: Format) -> None:
             )
         if factor.size is not None and factor.size < 1:
             raise LayoutError(f"factor '{name}:{factor.size}' has size {factor.size}, sizes start at 1")
-        if not (factor.axis.isidentifier() and factor.axis.isascii()):
+        if not (isinstance(factor.axis, str) and factor.axis.isidentifier() and factor.axis.isascii()):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LayoutError(f"axis '{factor.axis}' is not an identifier")
         _check_number(f"size of factor '{name}'", factor.size)
         _check_number(f"stride of factor '{name}'", factor.stride)
@@ -305,6 +352,8 @@ def check_format(format: Format) -> None:
     if format.size is not None and format.size < 0:
         raise LayoutError(f"size = {format.size} is negative")
     if format.swizzle is not None:
+        if len(format.swizzle) != 3:
+            raise LayoutError(f"swizzle = {format.swizzle} is not (bits, base, shift)")
         bits, base, shift = format.swizzle
         if bits < 0 or base < 0 or shift < bits:
             raise LayoutError(

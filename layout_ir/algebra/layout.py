@@ -65,6 +65,9 @@ class Hole:
     def __repr__(self) -> str:
         return "HOLE"
 
+    def __reduce__(self) -> str:
+        return "HOLE"  # copies and what is unpickled are the one value
+
 
 HOLE = Hole()
 

@@ -24,6 +24,7 @@ from layout_ir.algebra.canonical import canonical_digits
 from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Layout, check_layouts
 from layout_ir.algebra.steps import Steps, UnitStride, fit
+from layout_ir.argument_checks import checked_integers
 from layout_ir.errors import LayoutError, public
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ def peel(extent: int, units: Sequence[int]) -> tuple[Blocks, ...]:
     >>> [(run.count, run.unit) for run in peel(50, (1, 4, 32))]
     [(1, 32), (4, 4), (2, 1)]
     """
+    (extent,), units = checked_integers("extent", (extent,)), checked_integers("units", units)
+    if extent < 0:
+        raise LayoutError(f"extent {extent} is negative")
     chain = sorted({1, *units})
     if chain[0] < 1 or any(b % a for a, b in pairwise(chain)):
         raise LayoutError(

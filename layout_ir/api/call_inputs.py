@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from layout_ir.algebra.layout import Layout
+from layout_ir.arrays.protocols import array_of
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.elements.numpy_types import storage
 from layout_ir.errors import LayoutError
@@ -45,7 +46,10 @@ def in_order(names: Sequence[str], title: str, inputs: Inputs) -> Sequence[Any]:
 
 def stored(name: str, value: Any, layout: Layout, dtype: str) -> Tensor:
     """An input, of exactly this shape and element type, in a layout. Raises LayoutError for any other array."""
-    array = np.asarray(value)
+    try:
+        array = array_of(value)
+    except LayoutError as error:
+        raise LayoutError(f"input '{name}': {error}") from error
     if dtype == "bf16" and array.dtype.name == "bfloat16":
         array = array.view(np.uint16)
     if array.shape != layout.shape or array.dtype != storage(dtype):

@@ -55,6 +55,9 @@ class Compilation:
     cache: ModelCache | None = None
     """Where programs of the model, and of its parts, are kept."""
 
+    def __post_init__(self):
+        find_target(self.target)  # an unknown one is refused where no layout is to be chosen, too
+
     def executable_of(self, module: ModuleOp, entry: str) -> Executable:
         """A module, which stays as it is, as a callable."""
         with gc_paused():

@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 from layout_ir.api.executable import Executable, Program
 from layout_ir.api.measure_settings import MEASURE_SECONDS, Measure, check_measure
 from layout_ir.api.model_cache import ModelCache
-from layout_ir.argument_checks import check_program, check_threads, checked_path, checked_shapes
+from layout_ir.argument_checks import (
+    MOST_THREADS,
+    check_program,
+    check_threads,
+    checked_path,
+    checked_shapes,
+)
 from layout_ir.backends.onednn.library import library
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
@@ -51,9 +57,10 @@ def compile(
 ) -> Executable:
     """A callable that computes function `entry` of a module, which stays as it is, or an ONNX model, by oneDNN.
 
-    Layouts that are open are chosen for `target`, a Target or the name of one. `threads` is on how many threads a call
-    runs. `shapes` are those of the model's inputs, as `from_onnx` takes them; without them, a model with symbolic sizes
-    is compiled for each size that it is called with, and one whose shapes depend on numbers part by part, when they are
+    Layouts that are open are chosen for `target`, a Target or the name of one: all of a model, and of a module those
+    that are `#layout.any` (`layout_ir.open_layouts` opens others). `threads` is on how many threads a call runs.
+    `shapes` are those of the model's inputs, as `from_onnx` takes them; without them, a model with symbolic sizes is
+    compiled for each size that it is called with, and one whose shapes depend on numbers part by part, when they are
     known. An initializer that is an input, too, is what the model says unless a call gives another by name: the model
     is compiled once for calls that give these inputs. `fuse` lets elementwise ops join the op before them. With
     `checked`, memory holds NaN before each call, and a call that writes outside of its memory raises LayoutError.
@@ -68,7 +75,7 @@ def compile(
 
     Raises LayoutError where oneDNN is not installed, or the program has what cannot be executed, and OSError.
     """
-    check_threads(threads)
+    check_threads(threads, MOST_THREADS)
     shapes = checked_shapes(shapes)
     library()
 
@@ -81,6 +88,8 @@ def compile(
 
     if not _is_source(model):
         return _of_module(model, compilation(), entry, shapes, cache_dir)
+    if entry != "main":
+        raise LayoutError(f"entry = {entry!r} names a function of a module, and an ONNX model has one graph")
     if cache_dir is None:
         return compilation().executable(model, shapes)
     if not isinstance(target, str):

@@ -15,6 +15,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 from threading import RLock
 from typing import Any, NoReturn, cast
 
@@ -245,14 +246,19 @@ class Executable:
 
     def profile(self, inputs: Inputs = (), *, calls: int = 1) -> list[StepTime]:
         """Calls that are timed step by step: what each step computed, in which layouts, how many bytes it touched, and
-        how long it took in the call in which it was shortest, since other work of the machine only adds."""
+        how long it took in the call in which it was shortest, since other work of the machine only adds.
+
+        Raises LayoutError where `calls` is no whole number from 1 on.
+        """
+        if index(calls) < 1:
+            raise LayoutError(f"calls = {calls} is no number of calls: expected a whole number from 1 on")
         other = self._for_more_inputs(inputs)
         if other is not None:
             return other.profile(inputs, calls=calls)
         program = self._single(self._program(inputs, whole=True))
         tensors = program.tensors(inputs)
         found: list[list[StepTime]] = []
-        for _ in range(max(calls, 1)):
+        for _ in range(calls):
             found.append([])
             program.runner(tensors, found[-1])
         return [min(steps, key=lambda step: step.nanoseconds) for steps in zip(*found, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from layout_ir.argument_checks import check_seconds, check_threads
+from layout_ir.argument_checks import MOST_THREADS, check_seconds, check_threads
 from layout_ir.errors import LayoutError
 
 Measure = Literal["off", "deciding", "all"]
@@ -19,4 +19,4 @@ def check_measure(measure: str, seconds: float, threads: int) -> None:
     if measure not in get_args(Measure):
         raise LayoutError(f"measure = {measure!r} is none of {', '.join(get_args(Measure))}")
     check_seconds("measure_seconds", seconds, finite=True)
-    check_threads(threads)
+    check_threads(threads, MOST_THREADS)

@@ -31,9 +31,9 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.interop import ArrayInterop
-from layout_ir.arrays.protocols import element_type_of, layout_and_row, storage_of, strides_of
+from layout_ir.arrays.protocols import array_of, element_type_of, layout_and_row, storage_of, strides_of
 from layout_ir.arrays.storage import Storage, allocate, gather, row_of, scatter
-from layout_ir.elements.element_types import ELEMENT_TYPES, bits_of, element_type
+from layout_ir.elements.element_types import ELEMENT_TYPES, ElementType, bits_of, element_type
 from layout_ir.elements.narrow_floats import decoded, encoded
 from layout_ir.elements.numpy_types import narrow, widen
 from layout_ir.elements.quantization import to_real, to_stored
@@ -50,15 +50,6 @@ _LARGE = 1 << 18
 def _encoded(numbers: Array, dtype: str) -> Array:
     """Floats as the bits of the nearest where NumPy has no such type; what is too large is infinity, or NaN."""
     return narrow(numbers, dtype) if dtype == "bf16" else encoded(numbers, dtype, saturate=False)
-
-
-def _array_of(values: Any) -> Array:
-    """What NumPy takes `values` for. Raises LayoutError where it takes them for nothing: a ragged list, a tensor of
-    torch that is sparse."""
-    try:
-        return np.asarray(values)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise LayoutError(f"{type(values).__name__} is no array to NumPy: {error}") from error
 
 
 _ADDED_TYPES = {known.array_name: known for known in ELEMENT_TYPES if known.array_name != known.storage}
@@ -88,11 +79,37 @@ def _as_numbers(array: Array, dtype: str, target: object) -> Array:
     return array
 
 
+def _held(values: object, array: Array, element: ElementType, target: object) -> Array:
+    """`array`, which NumPy makes of numbers of Python, as integers of the element type, as NumPy assigns them: together
+    with small ones it takes those from 2^63 on for floats, and loses what lies between.
+
+    Raises LayoutError for an integer outside of the element type. Those of an array wrap around.
+    """
+    if element.kind not in ("signed", "unsigned") or array.dtype.kind not in "iuf" or not array.size:
+        return array
+    if array.dtype.kind != "f":
+        for number in (int(array.min()), int(array.max())):
+            if not element.holds(number):
+                low, high = element.range
+                raise LayoutError(
+                    f"{number} is outside {element.name}, {low} to {high}, the elements of {target}"
+                )
+    if element.is_packed:
+        return array
+    try:
+        return np.asarray(values, storage_of(element.name))
+    except (OverflowError, ValueError) as error:  # of an infinity, a NaN
+        raise LayoutError(f"{error}: the elements of {target} are {element.name}") from error
+
+
 class _None:
     """The type of NONE."""
 
     def __repr__(self) -> str:
         return "NONE"
+
+    def __reduce__(self) -> str:
+        return "NONE"  # copies and what is unpickled are the one value
 
 
 NONE: Final = _None()
@@ -244,15 +261,17 @@ class Memory(ArrayInterop):
 
         Values are converted as NumPy's assignment does, numbers to the nearest bf16, f8 or f4, but for arrays of
         integers as wide as these are kept in (of 16 bits, of 8), which hold their bits; see `set_real` for
-        quantization.
-        Raises LayoutError where the layout keeps several elements at one address, since all but one would be lost.
+        quantization. Raises LayoutError for integers of Python that an integer type does not hold, and where the layout
+        keeps several elements at one address, since all but one would be lost.
         """
         with self._storage.using(self._what):
             self._set(values)
 
     def _set(self, values: Any) -> None:
-        array = _as_numbers(_array_of(values), self.desc.dtype, self.desc)
+        array = _as_numbers(array_of(values), self.desc.dtype, self.desc)
         element = element_type(self.desc.dtype)
+        if not hasattr(values, "dtype"):
+            array = _held(values, array, element, self.desc)
         is_bits = array.dtype.kind in "iu" and array.itemsize == storage_of(self.desc.dtype).itemsize
         is_added = element.is_float and element.array_name in _ADDED_TYPES
         if is_added and array.dtype.kind in "fiub" and not is_bits:
@@ -361,7 +380,7 @@ class Memory(ArrayInterop):
         """Writes real numbers: divided by scale, shifted by the zero point, rounded to nearest even, saturated."""
         dtype = self.desc.dtype
         stored = to_stored(
-            _as_numbers(_array_of(values), "f64", self.desc),
+            _as_numbers(array_of(values), "f64", self.desc),
             dtype,
             self.desc.scale or 1.0,
             self.desc.zero_point,
@@ -404,7 +423,7 @@ class Memory(ArrayInterop):
         `dtype` names the element type where NumPy's does not say it (bf16 as uint16 bits, i4 as int8). With `copy`
         False a layout the array does not have is a LayoutError; with True memory is always new.
         """
-        array = _array_of(array)
+        array = array_of(array)
         if dtype is None:
             dtype = element_type_of(array.dtype).name
         array = _as_numbers(array, dtype, dtype)

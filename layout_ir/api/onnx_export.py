@@ -13,6 +13,8 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import names_for
 from layout_ir.api.program_arguments import entry_point
 from layout_ir.argument_checks import check_program
+from layout_ir.diagnostics import LocatedError, location_of, name_of_op
+from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     ReorderOp,
     format_of,
@@ -27,6 +29,7 @@ from layout_ir.errors import public
 from layout_ir.exits.onnx import model_of
 from layout_ir.passes.convert_to_physical import convert_to_physical
 from layout_ir.passes.layout_pass import errors_of_pass
+from layout_ir.passes.reorder_report import format_name
 from layout_ir.passes.rewriting import erase_dead, insert_after, retype, update_signatures
 from layout_ir.passes.strip import strip
 
@@ -47,7 +50,7 @@ def to_onnx(module: ModuleOp, *, entry: str = "main") -> onnx.ModelProto:
     onnx package.
     """
     check_program(module)
-    module = module.clone()
+    given, module = module, module.clone()
     types = [value.type for op in module.walk() for value in (*op.operands, *op.results)]
     if any(is_tensor(type) and is_any(type) for type in types):
         strip(module)
@@ -56,7 +59,23 @@ def to_onnx(module: ModuleOp, *, entry: str = "main") -> onnx.ModelProto:
         with errors_of_pass("convert-layout-to-physical", module):
             convert_to_physical(module)
     erase_dead(list(module.walk()))
-    return model_of(module, entry_point(module, entry))
+    try:
+        return model_of(module, entry_point(module, entry))
+    except LocatedError as error:
+        raise _about_program(error, given) from error
+
+
+def _about_program(error: LocatedError, module: ModuleOp) -> LocatedError:
+    """An error about an op of the physical program, said of the op of `module` that it was made of."""
+    ops = (op for op in module.walk() if location_of(op) == error.location)
+    op = next((op for op in ops if isinstance(op, nn.NNOp)), None)
+    if error.location is None or op is None or str(error).startswith(name_of_op(op)):
+        return error
+    ins, outs = (", ".join(map(format_name, values)) for values in (op.operands, op.results))
+    return LocatedError(
+        f"{name_of_op(op)} has no form in ONNX in the layouts {ins} -> {outs}: target 'onnx' chooses such as have one",
+        op,
+    )
 
 
 def keep_boundary(function: FuncOp) -> None:

@@ -31,6 +31,15 @@ def storage_of(dtype: str) -> np.dtype[Any]:
     return np.dtype(element_type(dtype).storage)
 
 
+def array_of(values: Any) -> NDArray[Any]:
+    """What NumPy takes `values` for. Raises LayoutError where it takes them for nothing: a ragged list, a tensor of
+    torch that is sparse or needs its gradient."""
+    try:
+        return np.asarray(values)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise LayoutError(f"{type(values).__name__} is no array to NumPy: {error}") from error
+
+
 def element_type_of(dtype: np.dtype[Any]) -> ElementType:
     """The element type that a type of NumPy or ml_dtypes is. Raises LayoutError where it is none."""
     if dtype.name not in _NAMES:

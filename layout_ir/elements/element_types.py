@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from math import inf
+from operator import index
 from typing import Literal
 
 from layout_ir.errors import LayoutError
@@ -190,6 +191,8 @@ def element_type(dtype: str) -> ElementType:
     known = _BY_NAME.get(dtype) if isinstance(dtype, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if known is None:
         names = ", ".join(known.name for known in ELEMENT_TYPES)
+        if not isinstance(dtype, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(f"unknown element type {dtype!r}, which is no str: known are {names}")
         raise LayoutError(f"unknown element type '{dtype}': known are {names}")
     return known
 
@@ -201,11 +204,13 @@ def canonical_name(dtype: str) -> str:
 
 def bits_of(dtype: str | int) -> int:
     """Bits one element takes in memory (an i1 takes a byte). An int is taken as that many bits."""
-    if isinstance(dtype, int):
-        if dtype < 1:
-            raise LayoutError(f"an element of {dtype} bits does not exist")
-        return dtype
-    return element_type(dtype).bits
+    if isinstance(dtype, str):
+        return element_type(dtype).bits
+    if not hasattr(dtype, "__index__"):
+        raise LayoutError(f"unknown element type {dtype!r}, which is neither a str nor a number of bits")
+    if dtype < 1:
+        raise LayoutError(f"an element of {dtype} bits does not exist")
+    return index(dtype)
 
 
 @cache

@@ -4,6 +4,7 @@ numbering.py        ops and options under names
 named_problem.py    a problem as a compiler states it: names for ops and values, any hashable formats, costs on demand
 named_solution.py   the choice, the reorders that remain, and why they do
 conflict.py         what makes a problem impossible
+stated_numbers.py   a problem that a caller has stated in numbers: looked at, then solved
 solver/             the problem in plain integers, and what finds and proves its optimum
 
 `NamedProblem` is where to begin (docs/selection.md). A compiler whose values have numbers already, and are many, states
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from layout_ir.selection.named_problem import NamedProblem
     from layout_ir.selection.named_solution import NamedReorder, NamedSolution, Reason
     from layout_ir.selection.numbering import Option
-    from layout_ir.selection.solver.certificate import certify
     from layout_ir.selection.solver.selection_problem import (
         FORBIDDEN,
         Choice,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Solution,
         ValueNode,
     )
-    from layout_ir.selection.solver.solve import solve
+    from layout_ir.selection.stated_numbers import certify, solve
 
 _WHERE = {
     "FORBIDDEN": "selection.solver.selection_problem",
@@ -49,8 +49,8 @@ _WHERE = {
     "Reason": "selection.named_solution",
     "Solution": "selection.solver.selection_problem",
     "ValueNode": "selection.solver.selection_problem",
-    "certify": "selection.solver.certificate",
-    "solve": "selection.solver.solve",
+    "certify": "selection.stated_numbers",
+    "solve": "selection.stated_numbers",
     "verify": "certificate.checking",
 }
 """Every public name, and the module that defines it."""

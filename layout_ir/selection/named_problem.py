@@ -29,7 +29,7 @@ from layout_ir.selection.conflict import conflict_text, conflicting_uses
 from layout_ir.selection.named_solution import NamedSolution
 from layout_ir.selection.numbering import NamedOp, Numbering, Option
 from layout_ir.selection.shared_sets import SharedSets
-from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.certificate import certify, checked_extra
 from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
     Choice,
@@ -190,6 +190,10 @@ class NamedProblem:
             raise LayoutError(f"alike = {alike!r} of value {name!r} {UNHASHABLE}")
         if not _is_weight(weight):
             raise _no_weight(weight, f"value {name!r}")
+        if reorder_cost is not None and not callable(reorder_cost):
+            raise LayoutError(
+                f"reorder_cost of value {name!r} is {reorder_cost!r}, and no function of value, source and target"
+            )
         self._stated[name] = given, weight, reorder_cost or self._reorder_cost
         if alike is not None:
             self._alike[name] = alike
@@ -213,14 +217,14 @@ class NamedProblem:
         was not asked for as 0, which is a lower bound of it.
 
         Raises Infeasible where no choice is possible, naming the ops that do not agree, and LayoutError for an unknown
-        solver, or one that proves nothing where a proof is wanted.
+        solver, one that proves nothing where a proof is wanted, and `extra` entries that a certificate has itself.
         """
         if solver != "exact" and (certificate or lazy):
             raise LayoutError(f"solver {solver!r} proves nothing: a certificate and lazy need 'exact'")
         if time_limit is not None:
             check_seconds("time_limit", time_limit)
         numbering = self._numbering()
-        more = dict(extra or {})
+        more = checked_extra(extra)
         proven = {**more, "origin": {**numbering.names(), **more.get("origin", {})}} if certificate else None
 
         def solve_without(value: int, limit: float | None) -> Solution:

@@ -42,6 +42,7 @@ from layout_ir.errors import LayoutError, UnforeseenError, show_traceback, unfor
 from layout_ir.files import MOST_WITHOUT_SIZE, all_or_none, read_stream, read_whole, write_result
 from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.frontends.mlir.verify_module import verify_module
+from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.rendering import (
     Renderer,
     did_you_mean,
@@ -141,7 +142,10 @@ class LayoutOptMain(xDSLOptMain):
             message = f"unknown pass '{name}'{did_you_mean(name, self.available_passes)}"
             abort(message, place, sources={"-p": text})
         try:
-            return factory().from_spec(spec)
+            made = factory().from_spec(spec)
+            if isinstance(made, LayoutPass):
+                made.check_options()
+            return made
         except ImportError as error:
             abort(f"pass '{name}' cannot be loaded: {error}", place, error, {"-p": text})
         except (ValueError, TypeError, DiagnosticException) as error:

@@ -218,6 +218,17 @@ def test_negative_factors_that_are_no_recipe(
         ({"size": -1}, "size = -1 is negative"),
         ({"swizzle": (3, 0, 2)}, "shift >= bits"),
         ({"swizzle": (3, 30, 31)}, "reaches bit 64, addresses have 63"),
+        ({"swizzle": (3, 0)}, r"swizzle = \(3, 0\) is not \(bits, base, shift\)"),
+        ({"swizzle": ("3", 0, 3)}, "swizzle = '3' is no integer"),
+        ({"names": 2}, "names = 2 is no row"),
+        ({"factors": None}, "factors = None is no row"),
+        ({"factors": ("a", "b")}, "a format is made of Factors, not of 'a'"),
+        ({"factors": (Factor(0), Factor(1, 8.0))}, "size of a factor = 8.0 is no integer"),  # pyright: ignore[reportArgumentType]
+        ({"factors": (Factor(0), Factor(1, 8, 2.5))}, "stride of a factor = 2.5 is no integer"),  # pyright: ignore[reportArgumentType]
+        ({"factors": (Factor(0), Factor("b"))}, "dim of a factor = 'b' is no integer"),  # pyright: ignore[reportArgumentType]
+        ({"factors": (Factor(0), Factor(1, axis=3))}, "axis '3' is not an identifier"),  # pyright: ignore[reportArgumentType]
+        ({"offset": 1.5}, "offset = 1.5 is no integer"),
+        ({"lo": (0, "1")}, "lo = '1' is no integer"),
         ({"names": ("a", "a")}, "declared twice"),
         ({"names": ("a", "b c")}, "not an identifier"),
         ({"names": ("a", "é")}, "not an identifier"),
@@ -228,6 +239,18 @@ def test_negative_fields_that_are_no_recipe(fields: dict[str, Any], match: str):
     arguments: dict[str, Any] = {"names": ("a", "b"), "factors": (Factor(0), Factor(1)), **fields}
     with pytest.raises(LayoutError, match=match):
         Format(**arguments)
+
+
+def test_rows_and_integers_of_any_kind_make_the_same_recipe():
+    eight, two = np.int8(8), np.int64(2)
+    factors = [Factor(0), Factor(1), Factor(np.uint8(1), eight, np.int16(1))]  # pyright: ignore[reportArgumentType]
+    given: Any = {"names": ["a", "b"], "factors": factors, "offset": two, "lo": np.array([0, 1])}
+    fmt = Format(**given)
+    assert fmt == Format.parse("(a, b) : [a, b, b:8*1], offset = 2, lo = [0, 1]") and hash(fmt)
+    numbers = [number for f in fmt.factors for number in (f.dim, f.size, f.stride) if number is not None]
+    assert {type(number) for number in (*numbers, fmt.offset, *fmt.lo)} == {int}
+    # An int8 would have overflown: 100 rows of 8 end at address 800.
+    assert fmt.bind((100, 7)).extent == Format.parse(str(fmt)).bind((100, 7)).extent > 800
 
 
 # --- Equality ---

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 from random import Random
 
 import pytest
@@ -105,3 +107,10 @@ def test_negative_inverse_gives_up_where_strides_overlap_too_much():
 def test_inverse_of_a_broadcast_is_an_index():
     layout = Format.parse("(a, b) : [a*0, b]").bind((1 << 40, 3))
     assert layout.inverse(2) == Index((0, 2))
+
+
+def test_the_hole_is_one_value_in_every_process():
+    hole = Format.parse("(r, c) : [r*8, c]").bind((3, 6)).inverse(6)
+    assert pickle.loads(pickle.dumps(hole)) is HOLE and copy.deepcopy(hole) is HOLE
+    pad = Format.from_tag("aB8b").bind((1, 3)).inverse(3)
+    assert pickle.loads(pickle.dumps(pad)) == pad and pad is not HOLE

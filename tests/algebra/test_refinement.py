@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -309,3 +310,16 @@ def test_negative_tables_that_fill_the_memory_are_refused(texts: tuple[str, str]
     src, dst = (Format.parse(text).bind((extent, 3)) for text in texts)
     with pytest.raises(LayoutError, match=said):
         refine(src, dst)
+
+
+@pytest.mark.parametrize(
+    "extent, units, message",
+    [
+        (1.5, (8,), r"extent \(1.5,\) is no row of integers"),
+        (-5, (8,), "extent -5 is negative"),
+        (5, (8.0,), r"units \(8.0,\) is no row of integers"),
+    ],
+)
+def test_negative_runs_of_what_is_no_extent(extent: Any, units: Any, message: str):
+    with pytest.raises(LayoutError, match=message):
+        peel(extent, units)

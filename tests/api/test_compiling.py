@@ -257,6 +257,26 @@ def test_negative_threads_are_a_number_from_one_on(threads: Any):
         li.compile(relu_module(), threads=threads)
 
 
+def test_negative_more_threads_than_any_machine_runs_are_not_begun():
+    with pytest.raises(LayoutError, match="threads = 100000 is more than 8192"):
+        li.compile(relu_module(), threads=100_000)
+    assert li.compile(relu_module(), threads=3).threads == 3
+
+
+@pytest.mark.parametrize("target", ["vax", None, 3])
+def test_negative_a_target_is_known_where_nothing_is_open_too(target: Any):
+    with pytest.raises(LayoutError, match=r"unknown target 'vax'|a target is a Target or the name of one"):
+        li.compile(relu_module(), target=target)
+    li.compile(relu_module(), target="channels-last")
+
+
+def test_negative_a_model_has_no_functions_to_enter():
+    with pytest.raises(
+        LayoutError, match="entry = 'f' names a function of a module, and an ONNX model has one graph"
+    ):
+        li.compile(attention_model(), entry="f")
+
+
 def test_negative_shapes_of_a_module_are_in_its_types():
     with pytest.raises(LayoutError, match="shapes are for ONNX models"):
         li.compile(relu_module(), shapes={"x": (2, 3)})

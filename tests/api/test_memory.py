@@ -24,6 +24,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.elements.element_types import element_type
+from layout_ir.elements.numpy_types import storage
 from layout_ir.errors import LayoutError
 from tests.layouts import random_format, random_shape, rngs
 
@@ -693,3 +694,62 @@ def test_negative_a_small_tensor_needs_no_compiler(monkeypatch: pytest.MonkeyPat
 def test_negative_a_shape_describes_no_memory():
     with pytest.raises(LayoutError, match=r"a memory is that of a TensorDesc, not of \(2, 3\)"):
         Memory((2, 3))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "dtype, low, high", [("i8", -128, 127), ("ui8", 0, 255), ("i4", -8, 7), ("ui64", 0, 2**64 - 1)]
+)
+def test_integers_of_python_are_held_or_refused(dtype: str, low: int, high: int):
+    memory = Memory(TensorDesc((2,), dtype, "a"))
+    memory.set([low, high])
+    assert memory.numpy().tolist() == [low, high]
+    for number in (low - 1, high + 1):
+        with pytest.raises(LayoutError, match=r"is outside|out of bounds|too large"):
+            memory.set([low, number])
+    assert memory.numpy().tolist() == [low, high]
+
+
+@pytest.mark.parametrize(
+    "dtype, values",
+    [
+        ("ui64", [0, 2**64 - 1]),  # together an array of float64 to NumPy
+        ("ui64", [2**63 + 1, 1]),
+        ("i64", [2**63 - 1, -(2**63)]),
+        ("i64", [1.9, -1.9]),
+        ("i64", [2**62 + 1, 0.5]),
+        ("i8", [True, 2.5]),
+    ],
+)
+def test_numbers_of_python_become_what_numpy_assigns(dtype: str, values: list[float]):
+    memory, expected = Memory(TensorDesc((2,), dtype, "a")), np.zeros(2, storage(dtype))
+    memory.set(values)
+    expected[...] = values
+    assert memory.numpy().tolist() == expected.tolist()
+    blocked = Memory(TensorDesc((2, 3), dtype, "aB8b"))
+    blocked.set([[value] for value in values])
+    assert blocked.numpy().tolist() == np.broadcast_to(expected[:, None], (2, 3)).tolist()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_negative_integers_are_finite(number: float):
+    memory = Memory(TensorDesc((2,), "i8", "a"))
+    with pytest.raises(LayoutError, match=r"cannot convert float .* to integer: the elements of 2 i8"):
+        memory.set([1, number])
+
+
+def test_integers_of_arrays_wrap_around_as_numpys_do():
+    memory, expected = Memory(TensorDesc((2,), "i8", "a")), np.zeros(2, np.int8)
+    given = np.array([300, -129])
+    memory.set(given)
+    expected[...] = given
+    assert memory.numpy().tolist() == expected.tolist()
+
+
+def test_any_integer_is_a_truth_value():
+    memory = Memory(TensorDesc((3,), "i1", "a"))
+    memory.set([0, 5, -1])
+    assert memory.numpy().tolist() == [False, True, True]
+
+
+def test_no_buffer_is_one_value_in_every_process():
+    assert pickle.loads(pickle.dumps(NONE)) is NONE and copy.deepcopy(NONE) is NONE

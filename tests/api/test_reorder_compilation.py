@@ -192,3 +192,12 @@ def test_negative_a_side_without_a_shape(side: Any):
     for sides in ((side, layout), (layout, side)):
         with pytest.raises(LayoutError, match=r"each side is a TensorDesc or a Layout, not .*has no shape"):
             li.compile_reorder(*sides)
+
+
+@pytest.mark.parametrize("extent", [3, None])
+def test_negative_a_target_that_is_no_machine(extent: int | None):
+    desc = li.TensorDesc((extent,), "f32", "a")
+    wrong: Any = 7
+    with pytest.raises(LayoutError, match="target is a Machine or the name of one, not of type int"):
+        li.compile_reorder(desc, desc, target=wrong)
+    li.compile_reorder(desc, desc, target="host")

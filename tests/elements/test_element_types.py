@@ -157,3 +157,17 @@ def test_integers_of_the_ir_have_any_width(width: int):
 
 def test_negative_types_without_a_layout():
     assert element_type_of(f16) is not None and element_type_of(TensorType(f64, [2])) is None
+
+
+def test_bits_are_integers_of_any_kind():
+    assert [bits_of(bits) for bits in (8, np.int64(8), np.uint8(8), "i8")] == [8] * 4  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.float32, 1.5, None])
+def test_negative_an_element_type_is_a_text(dtype: Any):
+    with pytest.raises(
+        LayoutError, match=r"^unknown element type .*, which is neither a str nor a number of bits$"
+    ):
+        bits_of(dtype)
+    with pytest.raises(LayoutError, match=r"^unknown element type .*, which is no str: known are f64, f32"):
+        element_type(dtype)

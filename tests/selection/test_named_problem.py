@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layout_ir.certificate.checking import Verdict
 from layout_ir.errors import LayoutError
-from layout_ir.selection import Infeasible, NamedProblem, Option, verify
+from layout_ir.selection import Infeasible, NamedProblem, Option, certify, verify
 from layout_ir.selection.named_problem import ReorderCost
 from tests.selection.named_problems import random_words
 
@@ -406,3 +407,37 @@ def test_negative_shared_options_do_not_fit_an_op_of_more_operands_or_of_too_lar
         problem.add_op("two", ("x", "y"), ("z",), options)
     with pytest.raises(LayoutError, match=r"costs are added up to 2\^56"):
         problem.add_op("often", ("y",), ("z",), options, weight=1 << 10)
+
+
+@pytest.mark.parametrize(
+    "extra, message",
+    [
+        ({"cost": 0}, "extra has an entry 'cost', which the certificate has itself"),
+        ({"seal": ""}, "extra has an entry 'seal'"),
+        ({"problem": {}}, "extra has an entry 'problem'"),
+        ({"origin": 1}, "extra: origin = 1 is no dict"),
+        (3, "extra = 3 is no dict of entries of a certificate"),
+        ("cost", "extra = 'cost' is no dict"),
+    ],
+)
+def test_negative_entries_that_a_certificate_has_itself(extra: Any, message: str):
+    problem = NamedProblem(lambda value, source, target: 1)
+    problem.add_op("maker", [], ["x"], [Option([], ["a"])])
+    problem.add_op("user", ["x"], [], [Option(["b"], [])])
+    with pytest.raises(LayoutError, match=message):
+        problem.solve(certificate=True, extra=extra)
+    with pytest.raises(LayoutError, match=message):
+        certify(problem.numbers(), extra=extra)
+    more = {"omitted": 2, "origin": {"file": "x.mlir"}}
+    certificate = problem.solve(certificate=True, extra=more).certificate
+    assert certificate is not None and certificate["origin"]["file"] == "x.mlir"
+    assert verify(json.loads(json.dumps(certificate))) == Verdict(cost=1, bound=1, omitted=2)
+
+
+def test_negative_what_a_value_costs_is_a_function():
+    problem = NamedProblem(lambda value, source, target: 1)
+    problem.add_op("maker", [], ["x"], [Option([], ["a"])])
+    wrong: Any = 5
+    with pytest.raises(LayoutError, match="reorder_cost of value 'x' is 5, and no function"):
+        problem.add_value("x", reorder_cost=wrong)
+    problem.add_value("x", reorder_cost=lambda value, source, target: 5)

@@ -133,6 +133,8 @@ def runnable(target: Machine | str | None) -> Machine:
     """The machine `target`, this one for None. Raises LayoutError where this process cannot run its code."""
     if isinstance(target, str):
         return local_machine(target)
+    if not isinstance(target, Machine | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError(f"target is a Machine or the name of one, not of type {type(target).__name__}")
     here = host()
     if target is not None and target.architecture != here.architecture:
         raise LayoutError(

@@ -47,6 +47,8 @@ def from_onnx(
         from layout_ir.frontends.onnx.importer import import_model
         from layout_ir.frontends.onnx.model import load
 
+    if weights is not None and not isinstance(weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OnnxImportError(f"weights = {weights!r} is no dict from names of constants to arrays")
     with unforeseen_as_import_error("the model"):
         return import_model(
             load(source),

@@ -7,12 +7,14 @@ variable of the core one of its own, and the cost shifts of the search between t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from layout_ir.certificate.checking import FORMAT, recompute, seal
+from layout_ir.certificate.schema import SCHEMA
+from layout_ir.errors import LayoutError
 from layout_ir.selection.solver.branch_and_bound import Component, ProofNode
 from layout_ir.selection.solver.cost_functions import CostFunctions
 from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination
@@ -20,6 +22,9 @@ from layout_ir.selection.solver.lower_bounds import SCALE
 from layout_ir.selection.solver.mincut import Cut
 from layout_ir.selection.solver.selection_problem import Problem, Solution
 from layout_ir.selection.solver.solve import Run, run
+
+STATED = frozenset(("format", *SCHEMA, "cost", "bound", "seal"))
+"""The entries that every certificate has."""
 
 
 def certify(
@@ -31,10 +36,27 @@ def certify(
     """Solves exactly and returns the solution with its certificate, ready for JSON. Raises Infeasible.
 
     `extra` has entries that the certificate is to have besides: `origin`, and `omitted`, how many things the problem
-    leaves out of the choice of its program.
+    leaves out of the choice of its program. Raises LayoutError where it has one that every certificate has.
     """
+    extra = checked_extra(extra)
     found = run(problem, time_limit, table_limit, record=True)
-    return found.solution, certificate_of(problem, found, extra or {})
+    return found.solution, certificate_of(problem, found, extra)
+
+
+def checked_extra(extra: object) -> dict[str, Any]:
+    """The entries that a certificate is to have besides its own. Raises LayoutError where they are no dict, have one of
+    its own, or an origin that is none."""
+    if extra is None:
+        return {}
+    if not isinstance(extra, Mapping):
+        raise LayoutError(f"extra = {extra!r} is no dict of entries of a certificate")
+    entries = dict(cast("Mapping[str, Any]", extra))
+    for name in entries:
+        if name in STATED:
+            raise LayoutError(f"extra has an entry {name!r}, which the certificate has itself")
+    if not isinstance(entries.get("origin", {}), Mapping):
+        raise LayoutError(f"extra: origin = {entries['origin']!r} is no dict")
+    return entries
 
 
 def certificate_of(problem: Problem, found: Run, extra: dict[str, Any]) -> dict[str, Any]:

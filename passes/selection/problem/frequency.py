@@ -7,7 +7,7 @@ or as its own frequency says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
@@ -59,14 +59,30 @@ class BlockFrequencies:
         return weight
 
     def _function(self, function: FuncOp) -> int:
-        if function not in self._functions:
-            self._functions[function] = 1  # for calls of itself
-            calls = self._calls.get(function.sym_name.data, ())
-            given = FREQUENCY in function.attributes
-            self._functions[function] = (
-                frequency_of(function) if given else sum(map(self.of, calls)) if calls else 1
-            )
+        """How often `function` runs. Callers are worked out before it, however long a chain of them is."""
+        if function in self._functions:
+            return self._functions[function]
+        begun: list[tuple[FuncOp, Iterator[FuncOp | None]]] = []
+        caller: FuncOp | None = function
+        while caller is not None or begun:
+            if caller is not None:
+                self._functions[caller] = 1  # for calls of itself
+                begun.append((caller, map(_function_around, self._calls_that_count(caller))))
+            caller = next((f for f in begun[-1][1] if f is not None and f not in self._functions), None)
+            if caller is None:
+                self._settle(begun.pop()[0])
         return self._functions[function]
+
+    def _settle(self, function: FuncOp) -> None:
+        """Says how often `function` runs, whose callers are known."""
+        calls = self._calls_that_count(function)
+        if FREQUENCY in function.attributes:
+            self._functions[function] = frequency_of(function)
+        elif calls:
+            self._functions[function] = sum(map(self.of, calls))
+
+    def _calls_that_count(self, function: FuncOp) -> Sequence[CallOp]:
+        return () if FREQUENCY in function.attributes else self._calls.get(function.sym_name.data, ())
 
     def around(self, value: SSAValue) -> int:
         """How often the block that defines `value` runs, and with it the reorders of the value, right behind it."""

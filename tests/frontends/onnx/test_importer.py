@@ -305,3 +305,11 @@ def test_quantized_constants_stay_on_wish():
     assert [op.name for op in ops_of(source, keep_quantized=True)] == ["nn.opaque", "nn.mul"]
     (constant,) = [op for op in constants_of(from_onnx(source, keep_quantized=True)) if op.infer() == (3,)]
     assert str(constant.infer_element()) == "i8"
+
+
+@pytest.mark.parametrize("weights", [3, "w", ["w"], [("w", B)]])
+def test_negative_weights_are_a_dict(weights: Any):
+    source = model([node("Add", "x w")], {"x": (3,)}, constants={"w": B})
+    with pytest.raises(OnnxImportError, match=r"^weights = .* is no dict from names of constants to arrays$"):
+        from_onnx(source, weights=weights)
+    from_onnx(source, weights={})

@@ -107,3 +107,34 @@ def test_negative_a_frequency_that_is_no_count(place: str):
     )
     with pytest.raises(PassError, match="is no count: a whole number from 0 on"):
         decision_points(module)
+
+
+@pytest.mark.parametrize("forwards", [True, False])
+def test_a_chain_of_callers_may_be_long(forwards: bool):
+    """Each of the first ten functions calls the next one twice, all others once."""
+    count = 400
+    functions: list[str] = []
+    for k in range(count):
+        calls = "" if k == count - 1 else f"%a = func.call @f{k + 1}(%x) : ({T}) -> {T}\n" * (1 + (k < 10))
+        functions.append(f"""
+func.func private @f{k}(%x : {T}) -> {T} {{
+  {calls.replace("%a", "%b", 1) if calls else f"%a = nn.relu %x : {T}"}
+  func.return %x : {T}
+}}""")
+    module = parse("".join(functions if forwards else reversed(functions)))
+    relu = next(op for op in module.walk() if isinstance(op, nn.ReluOp))
+    assert BlockFrequencies(calls_of(module)).of(relu) == 2**10
+
+
+def test_functions_that_call_one_another_end():
+    module = parse(f"""
+func.func private @f(%x : {T}) -> {T} {{
+  %y = func.call @g(%x) : ({T}) -> {T}
+  func.return %y : {T}
+}}
+func.func private @g(%x : {T}) -> {T} {{
+  %y = func.call @f(%x) : ({T}) -> {T}
+  func.return %y : {T}
+}}""")
+    frequencies = BlockFrequencies(calls_of(module))
+    assert [frequencies.of(op) for op in module.walk() if op.name == "func.call"] == [1, 1]
