@@ -15,7 +15,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import index
+from numbers import Integral
 from threading import RLock
 from typing import Any, NoReturn, cast
 
@@ -250,7 +250,7 @@ class Executable:
 
         Raises LayoutError where `calls` is no whole number from 1 on.
         """
-        if index(calls) < 1:
+        if not isinstance(calls, Integral) or calls < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LayoutError(f"calls = {calls} is no number of calls: expected a whole number from 1 on")
         other = self._for_more_inputs(inputs)
         if other is not None:
