@@ -548,6 +548,4 @@ def _transposed_types(opset: int) -> frozenset[int]:
 
     (constraint,) = onnx.defs.get_schema("Transpose", opset).type_constraints
     allowed = {text.removeprefix("tensor(").removesuffix(")") for text in constraint.allowed_type_strs}
-    return frozenset(
-        number for name, number in onnx.TensorProto.DataType.items() if name.lower() in allowed
-    )
+    return frozenset(number for name, number in onnx.TensorProto.DataType.items() if name.lower() in allowed)
