@@ -367,6 +367,12 @@ class Graph:
             self._elements[name] = known
         return known
 
+    def can_be_transposed(self, name: str) -> bool:
+        """Whether a Transpose of the model's opset takes a value, as none before 21 takes floats of 8 bits; or its
+        element type is not known."""
+        element = self.element_type(name)
+        return not element or element in _transposed_types(self.opsets.get("", 1))
+
     def small_constant(self, name: str) -> NDArray[Any] | None:
         """The elements of a constant of at most `SMALL` elements; None where the value is none, or larger.
 
@@ -532,3 +538,14 @@ def transpose_perm(node: Node) -> Order | None:
 @lru_cache(maxsize=4096)
 def _is_permutation(perm: Order) -> bool:
     return sorted(perm) == list(range(len(perm)))
+
+
+@lru_cache
+def _transposed_types(opset: int) -> frozenset[int]:
+    """The element types that a Transpose of this opset takes, as TensorProto numbers them."""
+    import onnx
+    import onnx.defs
+
+    (constraint,) = onnx.defs.get_schema("Transpose", opset).type_constraints
+    allowed = {text.removeprefix("tensor(").removesuffix(")") for text in constraint.allowed_type_strs}
+    return frozenset(number for name, number in onnx.TensorProto.DataType.items() if name.lower() in allowed)

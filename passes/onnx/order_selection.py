@@ -371,11 +371,17 @@ class _Numbers:
         graph, consumer = part.values.graph, part.consumer
         for root in made:
             shape, nbytes = graph.shape(root), consumer.counted_bytes(graph, root)
-            alike = None if root in graph.constants else costs_alike(consumer, shape, nbytes)
+            alike: object
+            if root in graph.constants:
+                alike, costs = "constant", _constant_costs
+            elif not graph.can_be_transposed(root):
+                alike, costs = "fixed", _no_reorders
+            else:
+                alike, costs = costs_alike(consumer, shape, nbytes), None
             kind = alike, id(orders[root]), bits[root], taken[root]
             node = self._matrices.get(kind)
             if node is None:
-                costs = _constant_costs if alike is None else _reorder_costs(consumer, shape, nbytes)
+                costs = costs or _reorder_costs(consumer, shape, nbytes)
                 matrix = _matrix(part.orders[root], bits[root], taken[root], costs)
                 node = self._matrices[kind] = ValueNode(matrix)
             self.values.append(node)
@@ -430,6 +436,11 @@ _ReorderCosts = Callable[[Order, Sequence[Order]], list[int]]
 def _constant_costs(source: Order, targets: Sequence[Order]) -> list[int]:
     """A constant is moved now; it is written twice."""
     return [SMALL_NODE] * len(targets)
+
+
+def _no_reorders(source: Order, targets: Sequence[Order]) -> list[int]:
+    """What no Transpose takes is used in the order that it is made in."""
+    return [FORBIDDEN] * len(targets)
 
 
 def costs_alike(consumer: Consumer, shape: Shape | None, nbytes: int) -> object:

@@ -184,15 +184,18 @@ def _attention(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
 
 
 def _like(number: int) -> StandIn:
-    """The shape of input 0, the element type of another input; bytes where that is left out."""
+    """The shape of input 0, the element type of another input; bytes where that is left out.
+
+    By a Cast, since CastLike is new in opset 15, and ONNX Runtime quantizes models of earlier ones with its operators.
+    """
 
     def nodes(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
         import onnx
         import onnx.helper
 
-        if len(node.input) <= number or not node.input[number]:
-            return [onnx.helper.make_node("Cast", [node.input[0]], ["result"], to=onnx.TensorProto.UINT8)]
-        return [onnx.helper.make_node("CastLike", [node.input[0], node.input[number]], ["result"])]
+        is_given = len(node.input) > number and node.input[number]
+        element = types(node.input[number]).element if is_given else onnx.TensorProto.UINT8
+        return [onnx.helper.make_node("Cast", [node.input[0]], ["result"], to=element)]
 
     return nodes
 

@@ -207,6 +207,45 @@ def test_what_onnx_runtime_has_of_its_own_has_the_type_that_it_gives(op_type: st
     assert found["y"].tensor_type.elem_type == oh.np_dtype_to_tensor_dtype(result.dtype)
 
 
+_QUANTIZED_TYPES = (
+    onnx.TensorProto.UINT8,
+    onnx.TensorProto.INT8,
+    onnx.TensorProto.UINT16,
+    onnx.TensorProto.INT16,
+)
+
+
+@pytest.mark.parametrize("opset", [7, 13, 18])
+@pytest.mark.parametrize("element", _QUANTIZED_TYPES)
+def test_what_onnx_runtime_quantizes_has_its_type_in_every_opset(element: int, opset: int):
+    names = ["x", "s", "z"]
+    nodes = [
+        _of_runtime("QuantizeLinear", names, ["q"]),
+        _of_runtime("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    constants = [initializer("s", np.float32(0.5)), oh.make_tensor("z", element, [], [3])]
+    model = model_of(
+        nodes, [value("x", "N", 3)], [value("q", "N", 3, dtype=element), UNKNOWN], constants, opset=opset
+    )
+    results = session_results(model, {"x": np.ones((2, 3), np.float32)})
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    for name, result in zip("qy", results, strict=True):
+        assert _shape(types[name]) == ["N", 3]
+        assert types[name].tensor_type.elem_type == oh.np_dtype_to_tensor_dtype(result.dtype)
+
+
+def test_negative_what_is_quantized_with_a_zero_point_of_unknown_type_has_none():
+    nodes = [
+        oh.make_node("Unknown", ["x"], ["z"], domain="my"),
+        _of_runtime("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        _of_runtime("QuantizeLinear", ["x", "s"], ["b"]),
+    ]
+    model = model_of(nodes, [value("x", "N", 3)], [UNKNOWN], [initializer("s", np.float32(0.5))], opset=13)
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert "q" not in types
+    assert types["b"].tensor_type.elem_type == onnx.TensorProto.UINT8
+
+
 def test_negative_a_function_of_the_model_is_none_of_onnx_runtime():
     model = model_of([_of_runtime("Gelu", ["x"], ["b"])], [value("x", 2, 3)], [value("b", 2, 3)])
     body = [oh.make_node("Transpose", ["X"], ["Y"], perm=[1, 0])]

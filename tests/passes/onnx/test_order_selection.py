@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from random import Random
 
+import numpy as np
 import onnx
 import onnx.helper as oh
 import pytest
@@ -148,3 +149,36 @@ def test_negative_values_with_dims_of_one_element_in_other_places_are_not_alike(
     keys = [costs_alike(consumer, shape, 4000) for shape in ((1, 5, 6), (5, 1, 6), (5, 6, 7))]
     assert len(set(keys)) == 3
     assert costs_alike(consumer, (5, 6, 7), 4000) != costs_alike(consumer, (5, 6, 7), 40_000)
+
+
+def _quantized(element: int, opset: int) -> onnx.ModelProto:
+    """A Transpose of floats behind values of a smaller type, where it would move less."""
+    nodes = [
+        oh.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        oh.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        transpose("d", "y", 0, 2, 3, 1),
+    ]
+    constants = [initializer("s", np.float32(0.1)), oh.make_tensor("z", element, [], [0.0])]
+    return model_of(nodes, [value("x", 2, 8, 9, 10)], [value("y", 2, 9, 10, 8)], constants, opset=opset)
+
+
+_FLOATS8 = (
+    onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT8E4M3FNUZ, onnx.TensorProto.FLOAT8E5M2,
+    onnx.TensorProto.FLOAT8E5M2FNUZ,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
+@pytest.mark.parametrize("element", _FLOATS8)
+def test_negative_no_transpose_is_given_a_type_that_it_does_not_take(element: int, target: str):
+    for opset in (19, 20):
+        result = check_optimized(_quantized(element, opset), target=target)
+        assert [each.value for each in result.remaining] in (["x"], ["d"])
+
+
+@pytest.mark.parametrize(
+    ("element", "opset"), [(onnx.TensorProto.INT8, 19), *[(element, 21) for element in _FLOATS8]]
+)
+def test_a_transpose_goes_where_elements_of_a_type_that_it_takes_are_smaller(element: int, opset: int):
+    result = check_optimized(_quantized(element, opset))
+    assert [each.value for each in result.remaining] == ["q"]
