@@ -240,6 +240,7 @@ class GraphRewriter:
         if replaced is not None:
             node = self.out.nodes[-1]
             node.name, node.doc_string = replaced.proto.name, replaced.proto.doc_string
+            node.metadata_props.extend(replaced.proto.metadata_props)
         return name
 
     def _reorder(self, source: str, before: Order, name: str, after: Order, shape: Shape | None) -> None:

@@ -70,13 +70,24 @@ def test_values_in_the_order_of_the_model_keep_their_names():
     assert [list(node.output) for node in new.graph.node] == [["c"], ["d"], ["y"]]
 
 
-def test_a_transpose_that_stays_keeps_its_name():
+def test_a_transpose_that_stays_keeps_what_is_said_of_it():
     nodes = [transpose("x", "a", 1, 0), transpose("a", "b", 1, 0), transpose("b", "y", 1, 0)]
-    nodes[-1].name, nodes[-1].doc_string = "last", "what it is for"
+    for node, name in zip(nodes, "abc", strict=True):
+        node.name, node.doc_string = name, f"what {name} is for"
+        node.metadata_props.add(key="namespace", value=name)
     new = check_optimized(model_of(nodes, [value("x", 2, 3)], [value("y", 3, 2)])).model
-    assert [(node.name, node.doc_string) for node in new.graph.node] == [("last", "what it is for")] or len(
-        new.graph.node
-    ) == 1
+    (node,) = new.graph.node
+    assert (node.name, node.doc_string) == ("c", "what c is for")
+    assert [(entry.key, entry.value) for entry in node.metadata_props] == [("namespace", "c")]
+
+
+def test_negative_of_a_transpose_in_another_place_nothing_is_said():
+    nodes = [oh.make_node("Cast", ["x"], ["h"], to=onnx.TensorProto.DOUBLE), transpose("h", "y", 1, 0)]
+    nodes[-1].metadata_props.add(key="namespace", value="last")
+    y = value("y", 60, 40, dtype=onnx.TensorProto.DOUBLE)
+    new = check_optimized(model_of(nodes, [value("x", 40, 60)], [y])).model
+    assert op_types(new) == ["Transpose", "Cast"]
+    assert not new.graph.node[0].metadata_props
 
 
 def test_what_only_the_file_knows_of_a_value_is_said_of_it_under_its_new_name():
