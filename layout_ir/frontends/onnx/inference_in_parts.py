@@ -102,25 +102,15 @@ class _Parts:
 
     def infer(self, nodes: Sequence[int], is_last: bool) -> None:
         """Infers a part; once more without those of its nodes that give extents below 0, until there are none."""
-        links = self.links
         while True:
             seen = [number for number in nodes if number not in self.left_out]
             found = self._found(seen)
-            negative = (
-                []
-                if is_last
-                else [
-                    number
-                    for number in seen
-                    if any(
-                        name in found and has_negative_extent(found[name]) for name in links.outputs[number]
-                    )
-                ]
-            )
-            if not negative:
+            negative = {name for name, type in found.items() if has_negative_extent(type)}
+            makers = [number for number in seen if not negative.isdisjoint(self.links.outputs[number])]
+            if is_last or not makers:
                 self._types.update(found)
                 return
-            self.left_out.update(negative)
+            self.left_out.update(makers)
 
     def result(self) -> onnx.ModelProto:
         """A copy of the model with the types that are known."""
