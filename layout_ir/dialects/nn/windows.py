@@ -22,9 +22,13 @@ def spatial_rank(op: NNOp) -> int:
     return max(len(shape_of(op.operands[0])) - 2, 0)
 
 
+MOST_DIMS = 5
+"""Dims of the largest operand that windows are moved over: (N, C, 3 spatial dims)."""
+
+
 def check_rank(op: str, shape: Shape) -> None:
     """Raises LayoutError unless `shape` is (N, C, 1 to 3 spatial dims)."""
-    if not 3 <= len(shape) <= 5:
+    if not 3 <= len(shape) <= MOST_DIMS:
         raise LayoutError(
             f"{op} works on rank 3 to 5 (batch, channels, 1 to 3 spatial dims), "
             f"but operand 0 is {shape_text(shape)}: rank {len(shape)}"

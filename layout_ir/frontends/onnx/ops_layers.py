@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.ir import OpResult
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
+from layout_ir.dialects.nn.windows import MOST_DIMS
 from layout_ir.frontends.onnx.axes import normalize_axes, normalize_axis
 from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
@@ -19,6 +21,19 @@ from layout_ir.frontends.onnx.values import Value, shape_of
 from layout_ir.frontends.onnx.window_attributes import auto_pad_of, window_of
 
 # --- windows --------------------------------------------------------------------------------------------------
+
+
+def _over_windows(translate: Translate) -> Translate:
+    """The translation of an operator that moves windows over no more spatial dims than the ops of `nn` do. ONNX has no
+    such limit."""
+
+    def checked(builder: Builder, node: Node) -> Value | Sequence[Value | None]:
+        rank = len(shape_of(node.input(0)))
+        if rank > MOST_DIMS:
+            raise UnsupportedUse(f"{rank - 2} spatial dims are more than {MOST_DIMS - 2}")
+        return translate(builder, node)
+
+    return checked
 
 
 def _kernel_of(node: Node, w: Value) -> tuple[int, ...]:
@@ -238,17 +253,17 @@ def _reduce(op: type[nn.ReduceOp], axes_are_input_since: int) -> Translate:
 
 
 _OPS: dict[str, Translate] = {
-    "AveragePool": _average_pool,
+    "AveragePool": _over_windows(_average_pool),
     "BatchNormalization": _batch_norm,
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
+    "Conv": _over_windows(_conv),
+    "ConvTranspose": _over_windows(_conv_transpose),
     "Gemm": _gemm,
-    "GlobalAveragePool": _global(nn.GlobalAvgPoolOp),
-    "GlobalMaxPool": _global(nn.GlobalMaxPoolOp),
+    "GlobalAveragePool": _over_windows(_global(nn.GlobalAvgPoolOp)),
+    "GlobalMaxPool": _over_windows(_global(nn.GlobalMaxPoolOp)),
     "LRN": _lrn,
     "LogSoftmax": _softmax(nn.LogSoftmaxOp),
     "MatMul": _matmul,
-    "MaxPool": _max_pool,
+    "MaxPool": _over_windows(_max_pool),
     "ReduceL1": _reduce(nn.ReduceL1Op, 18),
     "ReduceL2": _reduce(nn.ReduceL2Op, 18),
     "ReduceLogSum": _reduce(nn.ReduceLogSumOp, 18),

@@ -81,6 +81,16 @@ CASES = {
         {"x": X.reshape(1, 2, 3, 4)},
     ),
 }
+for _op in ("Conv", "ConvTranspose"):
+    CASES[f"{_op} over four spatial dims"] = (
+        model(
+            [node(_op, "x w")],
+            {"x": (1, 2, 1, 3, 4, 1)},
+            constants={"w": X.reshape(-1)[:8].reshape(2, 2, 1, 1, 2, 1)},
+            opset=17,
+        ),
+        {"x": X.reshape(1, 2, 1, 3, 4, 1)},
+    )
 for _source, _ in CASES.values():
     for _output in _source.graph.output:
         if _output.name == "i":
@@ -100,6 +110,12 @@ def test_results_are_those_of_onnx_runtime_before_and_after_optimization(
         for got, wanted in zip(li.run(module, inputs), want, strict=True):
             assert got.dtype == wanted.dtype
             np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+def test_negative_windows_over_three_spatial_dims_are_translated(op: str):
+    weights = {"w": X.reshape(-1)[:8].reshape(2, 2, 1, 2, 1)}
+    assert not opaque_of(from_onnx(model([node(op, "x w")], {"x": (1, 2, 3, 4, 1)}, constants=weights)))
 
 
 @pytest.mark.parametrize("source", [source for source, _ in CASES.values()], ids=CASES)
