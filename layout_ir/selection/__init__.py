@@ -4,6 +4,7 @@ numbering.py        ops and options under names
 named_problem.py    a problem as a compiler states it: names for ops and values, any hashable formats, costs on demand
 named_solution.py   the choice, the reorders that remain, and why they do
 conflict.py         what makes a problem impossible
+bit_sets.py         sets of formats by their numbers
 stated_numbers.py   a problem that a caller has stated in numbers: looked at, then solved
 solver/             the problem in plain integers, and what finds and proves its optimum
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from layout_ir.argument_checks import check_seconds
 from layout_ir.errors import LayoutError, public
+from layout_ir.selection.bit_sets import bits_of, only_member
 from layout_ir.selection.conflict import conflict_text, conflicting_uses
 from layout_ir.selection.named_solution import NamedSolution
 from layout_ir.selection.numbering import NamedOp, Numbering, Option
@@ -363,7 +364,7 @@ class NamedProblem:
         and from the only one that it is taken in.
         """
         known = self._asked.setdefault(self._kind(value), {})
-        only_made, only_taken = _only(made), _only(taken)
+        only_made, only_taken = only_member(made), only_member(taken)
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
             if only_taken == f:
@@ -486,18 +487,9 @@ def _choices(rows: tuple[_Row, ...]) -> _Numbered:
     """The choices of all ops whose options are these in numbers."""
     return _Numbered(
         tuple([Choice(*row) for row in rows]),
-        [_bits(column) for column in zip(*[ins for ins, _, _ in rows], strict=True)],
-        [_bits(column) for column in zip(*[outs for _, outs, _ in rows], strict=True)],
+        [bits_of(column) for column in zip(*[ins for ins, _, _ in rows], strict=True)],
+        [bits_of(column) for column in zip(*[outs for _, outs, _ in rows], strict=True)],
     )
-
-
-def _bits(numbers: Iterable[int]) -> int:
-    return sum([1 << number for number in set(numbers)])
-
-
-def _only(bits: int) -> int | None:
-    """The number of the only bit that is set; None where there are more, or none."""
-    return bits.bit_length() - 1 if bits and not bits & (bits - 1) else None
 
 
 _Columns = tuple[list[tuple[int, Mapping[Hashable, None]]], list[Mapping[Hashable, None]]]

@@ -24,6 +24,7 @@ from layout_ir.passes.onnx.reachable_orders import (
     ReachableOrders,
     Values,
 )
+from layout_ir.selection.bit_sets import bits_of, only_member
 from layout_ir.selection.solver.certificate import certify
 from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
@@ -218,8 +219,8 @@ class _Choices:
             taken, made, _ = zip(*rows, strict=True)
             found = self._known[rows] = _Numbered(
                 tuple([Choice(*row) for row in rows]),
-                tuple(map(_bits, zip(*taken, strict=True))),
-                tuple(map(_bits, zip(*made, strict=True))),
+                tuple(map(bits_of, zip(*taken, strict=True))),
+                tuple(map(bits_of, zip(*made, strict=True))),
             )
         return found
 
@@ -388,17 +389,13 @@ class _Numbers:
         self.parts.append(part)
 
 
-def _bits(numbers: Sequence[int]) -> int:
-    return sum([1 << number for number in set(numbers)])
-
-
 def _matrix(orders: Sequence[Order], made: int, taken: int, costs: _ReorderCosts) -> Matrix:
     """What reorders of a value cost, which is made and taken in the orders of these bits.
 
     Those that lead nowhere count as nothing: to the only order that the value is made in, and from the only one that it
     is taken in.
     """
-    only_made, only_taken = _only(made), _only(taken)
+    only_made, only_taken = only_member(made), only_member(taken)
     rows: list[tuple[int, ...]] = []
     for f, source in enumerate(orders):
         row = [0] * len(orders)
@@ -409,11 +406,6 @@ def _matrix(orders: Sequence[Order], made: int, taken: int, costs: _ReorderCosts
                 row[only_made] = 0
         rows.append(tuple(row))
     return tuple(rows)
-
-
-def _only(bits: int) -> int | None:
-    """The number of the only bit that is set; None where there are more, or none."""
-    return bits.bit_length() - 1 if bits and not bits & (bits - 1) else None
 
 
 def option_cost(option: NodeOption) -> int:
