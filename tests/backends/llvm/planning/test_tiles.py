@@ -36,6 +36,21 @@ def test_a_tile_of_any_extents_is_a_plan_with_blocks_inside_of_it(machine: Machi
         check_plan(Plan(width, rows * cols * width, rows * cols * width, (Step((), 0, 0, tile),)))
 
 
+@pytest.mark.parametrize("rows", [16, 23, 24, 32, 40, 56, 88])
+def test_few_rows_that_are_half_tiles_are_moved_once(rows: int):
+    """Where half a tile fills registers: those of a line would be half empty."""
+    for machine, least in ((AVX2, 8), (WIDE, 16)):
+        tile = move_tile(Loop(rows, 400, 4), Axis(100, 4 * rows), 4, machine)
+        high, _ = blocks(tile)
+        assert tile.square
+        assert high == (8 if least == 8 and rows % 16 == 8 else 16)
+
+
+def test_negative_of_many_rows_the_last_tile_is_moved_back():
+    tile = move_tile(Loop(1000, 400, 4), Axis(100, 4000), 4, AVX2)
+    assert blocks(tile) == (16, 16)
+
+
 def test_rows_with_pads_are_one_block():
     tile = move_tile(Loop(24, 400, 4, valid=17), Axis(100, 96), 4, WIDE)
     assert tile.block("rows") == 24
