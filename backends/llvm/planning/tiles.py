@@ -74,9 +74,9 @@ def move_tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     return Tile(width, Axis(rows.count, rows.src), cols, tuple(schedule), square=bool(whole))
 
 
-_FEW_TILES = 12
-"""Half tiles from which on it matters little that the last whole one is moved back: of 104 and 120 channels in L3, half
-tiles took as long or longer."""
+_FEW_TILES = 8
+"""Half tiles from which on it matters little that the last whole one is moved back: of 72 channels in L2, and of 104 in
+L3, half tiles took a tenth longer."""
 
 
 def _is_in_halves(count: Size, half: int) -> bool:
