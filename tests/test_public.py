@@ -111,9 +111,9 @@ def _fails(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> 
         (lambda: li.Format.parse(5), r"^a format is written as a str, not as int$"),  # pyright: ignore
         (lambda: FORMAT.bind(5), r"^shape 5 is no row of integers, "),  # pyright: ignore
         (
-            lambda: li.TensorDesc((2,), 5, "a"),
+            lambda: li.TensorDesc((2,), 5, "a"),  # pyright: ignore
             r"^unknown element type 5, which is no str: known are f64",
-        ),  # pyright: ignore
+        ),
         (lambda: li.optimize("model.onnx"), r"^a program is a ModuleOp of xDSL, not of type str$"),  # pyright: ignore
         (lambda: li.run(None), r"^a program is a ModuleOp of xDSL, not of type NoneType$"),  # pyright: ignore
         (lambda: LAYOUT.address(2.5), r"^index 2.5 is no row of integers$"),  # pyright: ignore
