@@ -74,6 +74,14 @@ def checked_integers(what: str, numbers: object) -> tuple[int, ...]:
         raise LayoutError(f"{what} {numbers!r} is no row of integers") from None
 
 
+def checked_integer(what: str, number: object) -> int:
+    """A whole number of any kind as an integer of Python. Raises LayoutError where `number`, called `what`, is none."""
+    try:
+        return operator.index(cast("Any", number))
+    except TypeError:
+        raise LayoutError(f"{what} {number!r} is no integer") from None
+
+
 def checked_dim(dim: object, shape: Sequence[int]) -> int:
     """`dim` as an integer of Python. Raises LayoutError where it is no number of a dim of `shape`."""
     try:

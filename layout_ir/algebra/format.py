@@ -48,6 +48,7 @@ from layout_ir.algebra.factors import MEMORY, Factor
 from layout_ir.algebra.pads import NAMED_POLICIES, PadPolicy
 from layout_ir.algebra.tag import read_tag
 from layout_ir.algebra.text import print_format, read_format
+from layout_ir.argument_checks import checked_integer
 from layout_ir.errors import LayoutError, public_methods
 
 if TYPE_CHECKING:
@@ -193,11 +194,11 @@ def _make_plain(format: Format) -> None:
     for name in ("offset", "size"):
         number = getattr(format, name)
         if type(number) is not int and (number is not None or name == "offset"):
-            object.__setattr__(format, name, _integer(name, number))
+            object.__setattr__(format, name, checked_integer(f"{name} =", number))
     for name in ("lo", "swizzle"):
         row = getattr(format, name)
         if row and any(type(number) is not int for number in row):
-            object.__setattr__(format, name, tuple(_integer(name, number) for number in row))
+            object.__setattr__(format, name, tuple(checked_integer(f"{name} =", number) for number in row))
 
 
 def _plain_factor(factor: object) -> Factor:
@@ -207,18 +208,11 @@ def _plain_factor(factor: object) -> Factor:
     if type(dim) is int and (size is None or type(size) is int) and (stride is None or type(stride) is int):
         return factor
     return Factor(
-        _integer("dim of a factor", dim),
-        None if size is None else _integer("size of a factor", size),
-        None if stride is None else _integer("stride of a factor", stride),
+        checked_integer("dim of a factor =", dim),
+        None if size is None else checked_integer("size of a factor =", size),
+        None if stride is None else checked_integer("stride of a factor =", stride),
         factor.axis,
     )
-
-
-def _integer(what: str, number: object) -> int:
-    try:
-        return index(cast("int", number))
-    except TypeError:
-        raise LayoutError(f"{what} = {number!r} is no integer") from None
 
 
 def _without_units(factors: tuple[Factor, ...], chunk: tuple[Factor, ...]) -> tuple[Factor, ...]:

@@ -6,10 +6,9 @@ or a format that is not there, and would be solved as another problem, or end in
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
-from layout_ir.argument_checks import check_seconds
+from layout_ir.argument_checks import check_seconds, checked_integer
 from layout_ir.errors import LayoutError
 from layout_ir.selection.solver.certificate import certify as certify_whole
 from layout_ir.selection.solver.elimination import TABLE_LIMIT
@@ -71,7 +70,7 @@ def check_problem(problem: Problem) -> None:
         where = f"op {number}"
         _check_count(op.weight, where, "weight")
         for value in (*op.operands, *op.results):
-            if not 0 <= _integer(value, f"{where} names value") < len(widths):
+            if not 0 <= checked_integer(f"{where}: value", value) < len(widths):
                 raise LayoutError(f"{where} names value {value}, the problem has {len(widths)}")
         for value in op.results:
             if value in makers:
@@ -98,7 +97,7 @@ def _check_choices(op: OpNode, where: str, widths: list[int]) -> None:
                     f"{option} has {len(formats)} formats of {what}, and the op has {len(values)} {what}"
                 )
             for fmt, value in zip(formats, values, strict=True):
-                if not 0 <= _integer(fmt, f"{option} names format") < widths[value]:
+                if not 0 <= checked_integer(f"{option}: format", fmt) < widths[value]:
                     raise LayoutError(
                         f"{option} names format {fmt} of value {value}, which has {widths[value]}"
                     )
@@ -117,12 +116,5 @@ def _check_matrix(reorder: Matrix, where: str) -> None:
 
 
 def _check_count(number: object, where: str, what: str) -> None:
-    if _integer(number, f"{where} has {what}") < 0:
+    if checked_integer(f"{where}: {what}", number) < 0:
         raise LayoutError(f"{where} has {what} {number}: expected a whole number from 0 on")
-
-
-def _integer(number: Any, what: str) -> int:
-    try:
-        return index(number)
-    except TypeError:
-        raise LayoutError(f"{what} {number!r}, which is no integer") from None

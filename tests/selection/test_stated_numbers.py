@@ -50,7 +50,7 @@ def _problem(**changes: Any) -> Problem:
     [
         ({"user_operands": (1,)}, "op 1 names value 1, the problem has 1"),
         ({"user_operands": (-1,)}, "op 1 names value -1, the problem has 1"),
-        ({"user_operands": ("x",)}, "op 1 names value 'x', which is no integer"),
+        ({"user_operands": ("x",)}, "op 1: value 'x' is no integer"),
         ({"maker_results": ()}, "option 0 of op 0 has 1 formats of results, and the op has 0 results"),
         ({"maker_results": (), "maker_choices": (Choice((), (), 0),)}, "value 0 is the result of no op"),
         (
@@ -62,7 +62,7 @@ def _problem(**changes: Any) -> Problem:
         ({"user_choices": (Choice((-1,), (), 0),)}, "option 0 of op 1 names format -1"),
         (
             {"user_choices": (Choice((NOTHING,), (), 0),)},
-            "option 0 of op 1 names format None, which is no integer",
+            "option 0 of op 1: format None is no integer",
         ),
         (
             {"user_choices": (Choice((1, 1), (), 0),)},
@@ -72,9 +72,9 @@ def _problem(**changes: Any) -> Problem:
             {"user_choices": (Choice((1,), (), -2),)},
             "option 0 of op 1 has cost -2: expected a whole number from 0 on",
         ),
-        ({"user_choices": (Choice((1,), (), HALF),)}, "option 0 of op 1 has cost 0.5, which is no integer"),
+        ({"user_choices": (Choice((1,), (), HALF),)}, "option 0 of op 1: cost 0.5 is no integer"),
         ({"maker_weight": -1}, "op 0 has weight -1"),
-        ({"value_weight": 1.0}, "value 0 has weight 1.0, which is no integer"),
+        ({"value_weight": 1.0}, "value 0: weight 1.0 is no integer"),
         (
             {"value_reorder": ((0, 9), (9,))},
             "reorder costs of value 0 are no square: row 1 of 2 has 1 entries",

@@ -51,8 +51,8 @@ def move_tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
 
     The last tile of an axis is moved back over the one before it where it would reach over the end. Of a few rows that
     are half tiles and no whole ones, it would move a third of 24 twice, a fifth of 40: there, tiles are half as high,
-    which fills whole registers. Measured on Zen 3, nchw to nhwc of 24, 40 and 56 channels of f32, 28 x 28 and 56 x 56,
-    GB/s: 29 to 43, 28 to 48, 31 to 48 and 37 to 46, 28 to 45, 23 to 40.
+    which fills whole registers. Measured on a Zen 3 that others used, nchw to nhwc of 24, 40 and 56 channels of f32,
+    GB/s: 28 x 28 29 to 43, 28 to 48, 31 to 48, and 56 x 56 37 to 46, 28 to 45, 23 to 40.
     """
     per_lane = LANE // width
     high = rows.count if rows.valid else _tile_rows(rows.count, per_lane, machine)
@@ -75,8 +75,8 @@ def move_tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
 
 
 _FEW_TILES = 8
-"""Half tiles from which on it matters little that the last whole one is moved back: of 72 channels in L2, and of 104 in
-L3, half tiles took a tenth longer."""
+"""Half tiles from which on it matters little that the last whole one is moved back: of 72 channels in L2, half tiles
+took a tenth longer."""
 
 
 def _is_in_halves(count: Size, half: int) -> bool:

@@ -175,7 +175,9 @@ def _look_by_look(
     """What `infer` finds where it sees a Slice only once it has found what the Slice cuts, and nodes for whose results
     it has computed an extent below 0 no more; and these nodes, of the graph itself."""
     looks = looks_at_nodes(model, _graphs(model))
-    if looks is None or model.functions or model.graph.sparse_initializer:
+    if looks is None:
+        return infer(model), []
+    if model.functions or model.graph.sparse_initializer:
         return _at_all_of_it(model, infer)
     # What a node has in its subgraphs may take looks of its own.
     return infer_in_parts(model, looks.of_nodes, lambda part: _at_all_of_it(part, infer)[0])

@@ -33,11 +33,7 @@ def certify(
     table_limit: int = TABLE_LIMIT,
     extra: dict[str, Any] | None = None,
 ) -> tuple[Solution, dict[str, Any]]:
-    """Solves exactly and returns the solution with its certificate, ready for JSON. Raises Infeasible.
-
-    `extra` has entries that the certificate is to have besides: `origin`, and `omitted`, how many things the problem
-    leaves out of the choice of its program. Raises LayoutError where it has one that every certificate has.
-    """
+    """Solves a problem that is whole, as `layout_ir.selection.certify` does."""
     extra = checked_extra(extra)
     found = run(problem, time_limit, table_limit, record=True)
     return found.solution, certificate_of(problem, found, extra)
