@@ -35,7 +35,8 @@ def counted_extents(graphs: Sequence[Graph], integers: Mapping[str, NDArray[Any]
     if not counted or all(each.extents_of_its_own() <= {None} for each in graphs):
         return with_quotients(graphs[0], {})
     for each in graphs:
-        _add_sizes(each, integers, counted)
+        if any(map(has_open_results, each.nodes)):
+            _add_sizes(each, integers, counted)
     return with_quotients(graphs[0], counted)
 
 

@@ -7,7 +7,7 @@ runtime does not enter the other one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,23 +43,25 @@ def with_decided_branches(
             conditions.append({**outer, **decided_conditions(graph)})
         for graph in graphs:
             graph.release()
-        # What is in a branch that is written out is in another graph then.
-        place = next((k for k, graph in enumerate(graphs) if _decided(graph.proto, conditions[k])), None)
-        if place is None:
+        if not any(_decided(graph.proto, known) for graph, known in zip(graphs, conditions, strict=True)):
             break
         if result is None:
             idle = unused_constants(model.graph)
             result = type(model)()
             result.CopyFrom(model)
         model = result
-        graph = graphs_by_depth(result.graph)[place]
-        decided = _decided(graph, conditions[place])
-        read = dict.fromkeys(_condition(graph.node[number]) for number in decided)
-        try:
-            _write_branches(result, graph, decided, conditions[place])
-        except LayoutError:
-            return None  # what is wrong with the node is not for us to say
-        drop_unused(graph, read)
+        # What is in a branch is written before the branch is put into the graph around it.
+        written = graphs_by_depth(result.graph)
+        for graph, known in zip(reversed(written), reversed(conditions), strict=True):
+            decided = _decided(graph, known)
+            if not decided:
+                continue
+            read = dict.fromkeys(_condition(graph.node[number]) for number in decided)
+            try:
+                _write_branches(result, graph, decided, known)
+            except LayoutError:
+                return None  # what is wrong with the node is not for us to say
+            drop_unused(graph, read)
     if result is not None:
         # A condition may come from around the graph that it decides in.
         drop_constants(result.graph, unused_constants(result.graph) - idle)
@@ -76,7 +78,7 @@ def _condition(node: onnx.NodeProto) -> str:
 
 
 def _write_branches(
-    model: onnx.ModelProto, graph: onnx.GraphProto, decided: list[int], conditions: Mapping[str, bool]
+    model: onnx.ModelProto, graph: onnx.GraphProto, decided: Sequence[int], conditions: Mapping[str, bool]
 ) -> None:
     """Puts the nodes of a branch in the place of each of these Ifs of a graph of the model. Raises LayoutError where
     one has no such branch."""
