@@ -80,12 +80,13 @@ func.func @others(%x : tensor<2x17x5x4xf32, #nchw>, %p : tensor<1x3x20x20xf32, #
 // CHECK-NEXT:        for 32 src 802816 dst 802816 parallel
 // CHECK-NEXT:          tile 4 rows 64 by 12544 cols 3136 by 256 schedule <{{.*}}> square streaming
 
-// and where they are not it goes through the caches, or through a buffer (below), whichever costs less.
+// and where they are not it goes through a buffer.
 // CHECK-LABEL: kernel.plan @reorder_6 cpu "haswell" {
 // CHECK-NEXT:    width 4 src 77070336 dst 77070336
 // CHECK-NEXT:      step src 0 dst 0
 // CHECK-NEXT:        for 384 src 200704 dst 200704 parallel
-// CHECK-NEXT:          tile 4 rows 196 by 1024 cols 256 by 784 schedule <{{.*}}> square prefetch_distance 256
+// CHECK-NEXT:          for 16 src 64 dst 12544
+// CHECK-NEXT:            staged 12544 streaming {
 
 // Wider registers give other tiles.
 // WIDE-LABEL: kernel.plan @reorder_0 cpu "x86-64-v4" {

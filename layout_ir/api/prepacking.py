@@ -84,7 +84,7 @@ class Prepack:
 
     def __init__(self, packings: Sequence[WeightPacking], threads: int) -> None:
         with loading:
-            from layout_ir.backends.llvm.machine.machine import host
+            from layout_ir.backends.llvm.runtime.profile_file import measured_once
             from layout_ir.backends.llvm.runtime.task_list import TaskList
 
         self.packings = tuple(packings)
@@ -96,12 +96,12 @@ class Prepack:
                 volume += sum(
                     desc.layout.nbytes(desc.dtype) for desc in (packing.source, packing.destination)
                 )
-        cold = volume > host().l3
+        measured_once(volume)
         self._tasks = TaskList(
             [
                 task
                 for k, packing in enumerate(self.packings)
-                for task in _tasks_of(k, packing, threads, cold=cold)
+                for task in _tasks_of(k, packing, threads, volume)
             ],
             threads,
         )
@@ -166,8 +166,11 @@ class Prepack:
             written = max(written, (stop, name)) if writes else written
 
 
-def _tasks_of(number: int, packing: WeightPacking, threads: int, *, cold: bool) -> list[Task]:
-    """The tasks of weight `number`. Raises LayoutError, which names the weight."""
+def _tasks_of(number: int, packing: WeightPacking, threads: int, volume: int) -> list[Task]:
+    """The tasks of weight `number` of a list that reads and writes `volume` bytes.
+
+    Raises LayoutError, which names the weight.
+    """
     with loading:
         from layout_ir.backends.llvm.runtime.weight_tasks import weight_tasks
 
@@ -202,7 +205,7 @@ def _tasks_of(number: int, packing: WeightPacking, threads: int, *, cold: bool) 
             for k, name in enumerate(x for x in COMPENSATIONS if x in packing.compensation)
         }
         sums = at.get("s8s8"), at.get("zero_point")
-        return list(weight_tasks(number, src, dst, conversion, values, channels, sums, threads, cold=cold))
+        return list(weight_tasks(number, src, dst, conversion, values, channels, sums, threads, volume))
 
 
 def _conversion(packing: WeightPacking, channels: int) -> tuple[Conversion, dict[str, Array]]:

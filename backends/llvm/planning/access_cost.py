@@ -65,6 +65,10 @@ reads, and the stride up to which it does: it does not follow from page to page.
 channels, GB/s of half lines read one block of channels after the other, the rest of each line in the next turn: 53 with
 a stride of 256 bytes, 46 with 512, 25 with 2048, 17 with 4096."""
 
+_GAP = 1 / 8
+"""The part of a piece up to which a gap behind it does not stop a processor that follows reads: rows of 4000 bytes of
+which 3840 are read lie one behind the other."""
+
 _BESIDE = 0.5
 """The part of a set that begun lines may take without loss: the other side has lines there, too. Measured on Zen 4,
 512 KiB of f32 from rows of 2 KiB to blocks of 8 channels (cdba to ABcd8b8a), eight half lines by turns: 52 GB/s where
@@ -87,8 +91,9 @@ _UNCROWDED = 8 * LINE
 """Bytes of a piece from which on streams pay nothing for the sets of their places. Measured on Zen 3, 8 MiB, copies in
 pieces of 64, 128, 256, 512 and 1024 bytes to 64 places in one set, ns per line: 10.3, 7.3, 4.7, 2.9 and 2.9."""
 
-_FEW_SETS, _UNNOTICED = 4, 1.8
-"""Sets of L1 from which on conflicts of streamed lines become rarer, and places in each from which on they count."""
+_FEW_SETS, _UNNOTICED, _SPREAD = 4, 1.8, 0.25
+"""Sets of L1 from which on conflicts of streamed lines become rarer, places in each from which on they count, and how
+much rarer they are than the number of sets says: 32 sets have none."""
 
 _BESIDE_MEMORY = 0.5
 """The part of the time of a streamed staging buffer that is left where lines are in memory: meanwhile the next ones
@@ -144,7 +149,11 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     hidden = max(line - profile.streamed_ns, 0.0)
     staging = _staging_cost(step.kernel, machine, in_memory=in_memory)
     prefetched = _prefetches(step, work.kernel, read, machine)
-    jumping_reads = read.jumps > profile.sequences and read.piece < PAGE
+    # Each load of a block of a tile has a row of its own, which the processor follows where the next block lies behind
+    # it. Measured on Zen 3, f32 from nchw to blocks of 32, GB/s along 16 rows and down all 32 of them: 28 and 12.
+    followed = work.kernel.block("rows") if isinstance(work.kernel, Tile) else profile.sequences
+    ordered = _side(reads, index(followed), machine, held=False, total=True, gap=_GAP)
+    jumping_reads = ordered.jumps > followed and ordered.piece < PAGE
     # A buffer is emptied to all of its places at once. Measured on Zen 3, 147 MiB of f32 with 64 channels from nhwc to
     # nchw, GB/s in tiles past the caches and from a buffer through them 10.1 and 6.2.
     jumping_writes = not streaming and _followed_side(writes, machine, total=bool(then)).piece < PAGE
@@ -337,12 +346,12 @@ def _crowded(side: Side, way: int) -> float:
 
     Measured on Zen 3, ns per line more than behind the one before: 2, 4, 8, 16, 32 and 64 places in one set 0.9, 1.6,
     4.7, 5.3, 6.2 and 8.7; in two sets 0, 0.8, 4.7, 6.1, 9 and 10; in four 0, 0, 0.9, 3.2, 5.1 and 7.4; 32,
-    64 and 256 in eight sets 0.2, 2.8 and 6.3; 64, 256 and 1024 in sixteen 0, 1.6 and 2.2.
+    64 and 256 in eight sets 0.2, 2.8 and 6.3; 64, 256 and 1024 in sixteen 0, 1.6 and 2.2; any number in 32 sets 0.
     """
     sets = way // max(gcd(side.stride, way), LINE)
     places = side.jumps / max(sets, 2) * min(_FEW_SETS / sets, 1)
     share = max(1 - _UNNOTICED / places, 0.0) / (1 - 2 * _UNNOTICED / _SCATTERED)
-    return share * min(2 * _FEW_SETS / sets, 1)
+    return share * min(max(2 * _FEW_SETS / sets - _SPREAD, 0), 1)
 
 
 def without_idle_prefetches(step: Step, pair: ElementPair, machine: Machine) -> Step:
@@ -381,27 +390,29 @@ def _followed_side(walk: Walk, machine: Machine, *, total: bool = False) -> Side
     return _side(walk, max(machine.profile.sequences, _READ_AT_ONCE), machine, held=False, total=total)
 
 
-def _side(walk: Walk, sequences: int, machine: Machine, *, held: bool = True, total: bool = False) -> Side:
+def _side(
+    walk: Walk, sequences: int, machine: Machine, *, held: bool = True, total: bool = False, gap: float = 0
+) -> Side:
     """The pieces of a walk, where up to `sequences` that grow side by side are as good as one.
 
     Sequences that have grown until they meet are one piece. With `held`, L1 has to hold the lines of all of them, and
     their strides are among those of the jumps; without, whole lines may lie anywhere. With `total`, `sequences` bounds
-    all levels of the walk together, not each.
+    all levels of the walk together, not each. A `gap` of that part of a piece does not end it.
     """
     piece, at = 1, 0
     beside: Walk = []  # loops over the sequences that have grown side by side
     while True:
         # Loops that go on where the inner ones ended, or before.
-        while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) <= piece):
+        while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) <= piece * (1 + gap)):
             piece += (walk[at][0] - 1) * abs(walk[at][1])
             at += 1
         for loop in sorted(beside, key=lambda x: abs(x[1])):
-            if abs(loop[1]) <= piece:
+            if abs(loop[1]) <= piece * (1 + gap):
                 piece += (loop[0] - 1) * abs(loop[1])
                 beside.remove(loop)
         stride, jumps, apart = 0, 1, 1
         jumping: Walk = []
-        while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) > piece):
+        while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) > piece * (1 + gap)):
             count, step = walk[at]
             if count > 1:
                 stride, jumps = gcd(stride, step), jumps * count

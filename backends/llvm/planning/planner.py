@@ -55,16 +55,23 @@ _CLEARLY = 0.1
 
 
 def candidates(
-    src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machine, threads: int = 1
+    src: Layout,
+    dst: Layout,
+    pair: ElementPair,
+    pad: int,
+    machine: Machine,
+    threads: int = 1,
+    *,
+    volume: int = 0,
 ) -> list[Plan]:
     """The plans that `make_plan` chooses among, its choice first, and their variants; for those who measure.
 
     Raises LayoutError where `make_plan` does.
     """
-    work = _work(src, dst, pair, pad, machine)
+    work = _work(src, dst, pair, pad, machine, volume)
+    chosen = _planned(work, src, dst, pair, machine, threads, None)
     first, other = (
-        _planned(work, src, dst, pair, machine, threads, stream)
-        for stream in (None, not streams(make_plan(src, dst, pair, pad, machine, threads)))
+        _planned(work, src, dst, pair, machine, threads, stream) for stream in (None, not streams(chosen))
     )
     plans = [first, *variants(first, machine), other]
     if not isinstance(work.volume, SymInt) and machine.l1 < work.volume <= machine.l2:
@@ -108,17 +115,18 @@ def streams(plan: Plan) -> bool:
 
 def make_plan(
     src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machine, threads: int = 1, *,
-    stream: bool | None = None,
+    stream: bool | None = None, volume: int = 0,
 ) -> Plan:  # fmt: skip
     """The plan that moves or converts the elements of `src` to `dst`; pads get the bits `pad`.
 
     At most `threads` divide a call. `stream` says whether stores bypass the caches where they can (None: as the volume
-    and the number of threads suggest).
+    and the number of threads suggest). `volume` is how many bytes are read and written before any of them again, where
+    that is more than the reorder itself does: the caches then hold what it moves as little as that of a large one.
 
     Raises LayoutError where `refine` does, where a layout has addresses below 0, or where the conversion has channels
     along a dim that is not there or has another extent.
     """
-    return _planned(_work(src, dst, pair, pad, machine), src, dst, pair, machine, threads, stream)
+    return _planned(_work(src, dst, pair, pad, machine, volume), src, dst, pair, machine, threads, stream)
 
 
 class _Work(NamedTuple):
@@ -129,10 +137,10 @@ class _Work(NamedTuple):
     moving: list[Step]
     """Those of them for the elements."""
     volume: Size
-    """Bytes read and written."""
+    """Bytes read and written before any of them again."""
 
 
-def _work(src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machine) -> _Work:
+def _work(src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machine, volume: int) -> _Work:
     nest = size_oblivious(refine)(src, dst)
     check_addresses(src, dst)
     if pair.conversion is not None:
@@ -148,7 +156,8 @@ def _work(src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machin
         for domain in pad_domains(dst, pair.dst, *(fused or (None, 1))):
             steps.append(fill_step(domain.shifted(0, dst.offset * pair.dst), pair.dst, pad))
     written = elements if dst.pad == "undef" else prod(dst.padded_shape)
-    return _Work(steps, found, pair.src_bytes(elements) + pair.dst_bytes(written))
+    own = pair.src_bytes(elements) + pair.dst_bytes(written)
+    return _Work(steps, found, max(own, volume) if volume else own)
 
 
 def _planned(
@@ -204,7 +213,11 @@ def _scheduled(
     other = [part for options in in_order for part in _cheapest(options, cost)]
     if any(step.kernel.streaming for step in other):
         past = _cheapest([past, other], cost)
-    return past if stream else _cheapest([past, cached] if by_volume else [cached, past], cost)
+    if stream:
+        return past
+    # In memory streams save what no price of jumps is sure enough to outweigh.
+    tie = _CLEARLY if volume > machine.l3 else _TIE
+    return _cheapest([past, cached], cost, tie) if by_volume else _cheapest([cached, past], cost)
 
 
 def _streamed_in_best_order(

@@ -39,11 +39,13 @@ def plan_reorder(
     conversion: Conversion | None = None,
     threads: int = 1,
     target: Machine | None = None,
+    volume: int = 0,
+    stream: bool | None = None,
 ) -> Plan:
     """The plan that `compile_reorder` compiles.
 
     `conversion` says what becomes of the elements; without it they are, and stay, `dtype`. `threads` share a call at
-    most; any plan may be run by any number.
+    most; any plan may be run by any number. `volume` and `stream` are those of `make_plan`.
 
     Raises LayoutError where there is none, or where a buffer has 2^63 bytes or more, which no address has.
     """
@@ -51,7 +53,9 @@ def plan_reorder(
         name = canonical_name(dtype)
         conversion = Conversion(name, name)
     pad = pad_bits(pad_after(dst.pad, conversion), conversion.dst)
-    plan = make_plan(src, dst, ElementPair.of(conversion), pad, target or host(), threads)
+    plan = make_plan(
+        src, dst, ElementPair.of(conversion), pad, target or host(), threads, stream=stream, volume=volume
+    )
     for side, layout, size in (("source", src, plan.src_bytes), ("destination", dst, plan.dst_bytes)):
         if size >= 1 << 63:
             raise LayoutError(
@@ -90,17 +94,23 @@ def compile_reorder(
     if target is None:
         measured_once((src.extent * bits_of(conversion.src) + dst.extent * bits_of(conversion.dst)) // 8)
     machine = runnable(target)
-    return _prepared(src, dst, conversion, threads or thread_pool.cpus(), machine, tune)
+    return prepared(src, dst, conversion, threads or thread_pool.cpus(), machine, tune=tune)
 
 
 @keeps_kernels
 @lru_cache(maxsize=1024)
-def _prepared(
-    src: Layout, dst: Layout, conversion: Conversion, threads: int, machine: Machine, tune: bool
-) -> Reorder:
+def prepared(
+    src: Layout, dst: Layout, conversion: Conversion, threads: int, machine: Machine, *, tune: bool = False,
+    volume: int = 0, stream: bool | None = None,
+) -> Reorder:  # fmt: skip
+    """The reorder that `compile_reorder` returns; `volume` and `stream` are those of `make_plan`.
+
+    Raises LayoutError where `plan_reorder` does.
+    """
     plan = plan_reorder(
-        src, dst, conversion=conversion, threads=thread_pool.available(threads), target=machine
-    )
+        src, dst, conversion=conversion, threads=thread_pool.available(threads), target=machine, volume=volume,
+        stream=stream,
+    )  # fmt: skip
     if tune and plan.conversion is None:
         plan = choose_plan(src, dst, conversion.src, threads=threads, target=machine).plan
     return load(plan, machine, _threads_for(plan, threads))

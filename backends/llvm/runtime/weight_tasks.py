@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.emission.kernels.channel_sums import emit_channel_sums
-from layout_ir.backends.llvm.machine.machine import Machine, host
-from layout_ir.backends.llvm.runtime.call import compile_reorder
+from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.runtime.call import prepared
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.llvm.runtime.task_list import Task
 from layout_ir.caches import keeps_kernels
@@ -45,15 +45,15 @@ def weight_tasks(
     channels: tuple[int, ...],
     sums: tuple[int | None, int | None],
     threads: int,
-    *,
-    cold: bool = False,
+    volume: int,
 ) -> Iterator[Task]:
     """The tasks of a reorder between the buffers number `pair`; `values` are its runtime parameters.
 
     `channels` are the dims of output channels, the last one fastest. Their compensation sums, times -128 and times -1,
-    are i32 that begin so many bytes behind the destination's start, None for none. `cold`: the caches do not hold the
-    buffers, whatever their size, since they are those of a list that is larger. Raises LayoutError where no kernel
-    moves the layouts, and for sums of elements other than i8, of shared addresses, or of pads that hold anything.
+    are i32 that begin so many bytes behind the destination's start, None for none. `volume` is how many bytes the whole
+    list reads and writes: the caches hold a small weight of a large list no more than a large one. Raises LayoutError
+    where no kernel moves the layouts, and for sums of elements other than i8, of shared addresses, or of pads that hold
+    anything.
     """
     if any(at is not None for at in sums):
         if conversion.dst != "i8":
@@ -61,9 +61,8 @@ def weight_tasks(
         if dst.is_injective() is not True:
             raise LayoutError(f"compensation sums of {dst.format}: elements may share an address there")
     else:
-        return _parts(pair, src, dst, conversion, values, threads, _machine(cold=cold, streams=True))
-    machine = _machine(cold=cold, streams=False)
-    return _pieces(pair, src, dst, conversion, values, channels, sums, machine)
+        return _parts(pair, src, dst, conversion, values, threads, volume)
+    return _pieces(pair, src, dst, conversion, values, channels, sums, volume)
 
 
 def _parts(
@@ -73,10 +72,10 @@ def _parts(
     conversion: Conversion,
     values: Values,
     threads: int,
-    machine: Machine,
+    volume: int,
 ) -> Iterator[Task]:
     """Parts of one reorder."""
-    kernel = compile_reorder(src, dst, conversion=conversion, threads=threads, target=machine)
+    kernel = prepared(src, dst, conversion, threads, host(), volume=volume)
     size = index(kernel.plan.src_bytes) + index(kernel.plan.dst_bytes)
     # Two parts might write one byte where two elements share it.
     parts = 1 if kernel.plan.shares_bytes else max(1, size // _TASK)
@@ -92,9 +91,9 @@ def _pieces(
     values: Values,
     channels: tuple[int, ...],
     sums: tuple[int | None, int | None],
-    machine: Machine,
+    volume: int,
 ) -> Iterator[Task]:
-    """Pieces of some channels each, with their sums."""
+    """Pieces of some channels each, with their sums, which are read from what was written: nothing is streamed."""
     dim, step = _cut(src, dst, conversion, channels)
     behind = prod(dst.padded_shape[d] for d in channels if d > dim)
     for start in range(0, dst.shape[dim], step):
@@ -111,7 +110,7 @@ def _pieces(
             }
         yield Task(
             pair,
-            compile_reorder(source, target, conversion=part, threads=1, target=machine),
+            prepared(source, target, part, 1, host(), volume=volume, stream=False),
             src_at * bits_of(conversion.src) // 8,
             dst_at * bits_of(conversion.dst) // 8,
             parameters=own,
@@ -119,18 +118,6 @@ def _pieces(
             shifted=None if sums[0] is None else sums[0] + 4 * start * behind,
             zero=None if sums[1] is None else sums[1] + 4 * start * behind,
         )
-
-
-def _machine(*, cold: bool, streams: bool) -> Machine:
-    """What kernels that read weights are made for: this machine, without the caches that hold none of them.
-
-    A small weight of a large model is read from memory, so its kernel prefetches as that of a large one does, and,
-    where nobody reads what it writes, `streams` past the caches. Measured on a Zen 4, one thread: ResNet-50 f32 15.9
-    and 21.0 GB/s, BERT-base f32 to i8 with sums 9.4 and 12.6; staged weights are the same.
-    """
-    if not cold:
-        return host()
-    return replace(host(), l2=1 << 10, l3=1 << 10) if streams else replace(host(), l2=1 << 10)
 
 
 def _cut(src: Layout, dst: Layout, conversion: Conversion, channels: tuple[int, ...]) -> tuple[int, int]:

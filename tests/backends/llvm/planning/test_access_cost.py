@@ -219,6 +219,41 @@ def test_negative_places_in_sets_of_their_own_cost_nothing_past_the_caches_nor_d
         assert _cost(step, machine=CROWDED) == _cost(step)
 
 
+def test_negative_lines_whose_neighbours_are_left_for_later_meet_in_no_set():
+    assert _cost(_lines(4096, 128, streaming=True), machine=CROWDED) == _cost(
+        _lines(4096, 128, streaming=True)
+    )
+    assert _cost(_lines(4096, 256, streaming=True), machine=CROWDED) > _cost(
+        _lines(4096, 256, streaming=True)
+    )
+
+
+def _rows(first: str, rows: int, *, row: int = 12544, read: int = 3136) -> Step:
+    """A tile that streams blocks of 16 rows and columns, along its rows or down all of them."""
+    schedule = Blocking(first, 16), Blocking("cols" if first == "rows" else "rows", 16)
+    return Step(
+        (), 0, 0, Tile(4, Axis(rows, row), Axis(read, 4 * rows), schedule, streaming=True, square=True)
+    )
+
+
+def test_in_memory_blocks_down_the_rows_are_not_followed_and_blocks_along_them_are():
+    assert _cost(_rows("cols", 32), volume=64 << 20) > 1.5 * _cost(_rows("rows", 32), volume=64 << 20)
+
+
+def test_negative_the_rows_of_one_block_are_followed_either_way_and_in_the_caches_all_are():
+    assert _cost(_rows("cols", 16), volume=64 << 20) == _cost(_rows("rows", 16), volume=64 << 20)
+    assert _cost(_rows("cols", 32)) == pytest.approx(_cost(_rows("rows", 32)), rel=0.1)
+
+
+def test_small_gaps_between_rows_stop_nobody_who_follows_them():
+    def copies(gap: int) -> float:
+        """15 blocks of 256 bytes of 1000 rows, of two rows at a time, with a gap behind each row."""
+        loops = Loop(500, 2 * (3840 + gap), 512), Loop(15, 256, 1 << 19)
+        return _cost(Step(loops, 0, 0, Copy(256, Loop(2, 3840 + gap, 256), True)), volume=64 << 20)
+
+    assert copies(160) == pytest.approx(copies(0), rel=0.01) and copies(1024) > 1.2 * copies(0)
+
+
 def test_negative_what_scattered_stores_cost_is_nothing_through_the_caches():
     later = replace(WIDE, measured=replace(WIDE.profile, streamed_jump_ns=2.0))
     assert _cost(_lines(64, 4160), machine=later) == _cost(_lines(64, 4160))

@@ -75,6 +75,29 @@ def test_what_fills_no_line_alone_fills_a_staging_buffer():
     assert evaluate(of_steps(step)) == evaluate(of_steps(elements))
 
 
+def _columns(width: int, cols: int = 2048) -> Step:
+    """A tile whose 24 rows make up no line, and whose columns lie one behind the other."""
+    return Step((), 0, 0, move_tile(Loop(24, cols * width, width), Axis(cols, 24 * width), width, WIDE))
+
+
+def test_columns_that_are_no_lines_fill_a_buffer_though_other_steps_leave_gaps():
+    whole, part = _columns(4), Step((Loop(9, 0, 96),), 0, 2048 * 96, Copy(32))
+    *staged, rest = streamed([whole, part], ElementPair(4, 4), WIDE)
+    assert rest == part and all(isinstance(step.kernel, Staged) and step.kernel.streaming for step in staged)
+    assert evaluate(of_steps(*staged, width=4)) == evaluate(of_steps(whole, width=4))
+
+
+def test_negative_narrow_columns_beside_gaps_go_through_the_caches():
+    part = Step((Loop(9, 0, 96),), 0, 2048 * 96, Copy(32))
+    steps = streamed([_columns(2), part], ElementPair(2, 2), WIDE)
+    assert not any(step.kernel.streaming for step in steps)
+
+
+def test_buffers_of_columns_are_of_about_one_size():
+    [step] = streamed([_columns(4, cols=256)], ElementPair(4, 4), WIDE)  # of 16 KiB, 160 columns would fit
+    assert step.loops == (Loop(2, 512, 12288),)
+
+
 def test_negative_gaps_between_what_is_written_are_not_staged():
     elements = Step((Loop(32, 0, 1028),), 0, 0, Elements(4, Loop(256, 128, 4)))
     assert streamed([elements], ElementPair(4, 4), SMALL) == [elements]

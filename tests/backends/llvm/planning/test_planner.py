@@ -7,7 +7,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan, streams
-from layout_ir.dialects.kernel.plan import Copy, Fill, Loop, PaddedCopy, TableLoop, Tile
+from layout_ir.dialects.kernel.plan import Copy, Fill, Loop, PaddedCopy, Plan, TableLoop, Tile
 from tests.backends.llvm.planning.plans import WIDE, step_of, steps_of
 
 
@@ -38,6 +38,19 @@ def test_candidates_differ_and_begin_with_the_plan():
     assert plans[0] == make_plan(src, dst, ElementPair(4, 4), 0, WIDE)
     assert len(plans) == len(set(plans)) > 3
     assert {streams(plan) for plan in plans} == {True, False}
+
+
+def _weight(volume: int) -> Plan:
+    src, dst = (Format.of(tag).bind((256, 64, 1, 1)) for tag in ("oihw", "Oihw16o"))
+    return make_plan(src, dst, ElementPair(4, 4), 0, WIDE, volume=volume)
+
+
+def test_a_small_part_of_a_large_volume_is_streamed_as_the_whole_would_be():
+    assert streams(_weight(256 << 20))
+
+
+def test_negative_a_volume_that_the_caches_hold_changes_nothing():
+    assert _weight(100 << 10) == _weight(0) and not streams(_weight(0))
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])

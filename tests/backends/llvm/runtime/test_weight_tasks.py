@@ -28,10 +28,10 @@ def _tasks(
 ) -> list[Task]:  # fmt: skip
     sides = _sides(src, dst, shape)
     sums = (sides[1].nbytes(conversion.dst), None) if summed else (None, None)
-    return list(weight_tasks(0, *sides, conversion, values, (channel,), sums, 2))
+    return list(weight_tasks(0, *sides, conversion, values, (channel,), sums, 2, 0))
 
 
-@pytest.mark.parametrize("cold", [False, True])
+@pytest.mark.parametrize("volume", [0, 1 << 30])
 @pytest.mark.parametrize(
     ("src", "dst", "shape", "conversion"),
     [
@@ -49,7 +49,7 @@ def _tasks(
     ids=str,
 )  # fmt: skip
 def test_tasks_write_the_bytes_of_the_reference(
-    src: str, dst: str, shape: tuple[int, ...], conversion: Conversion, cold: bool
+    src: str, dst: str, shape: tuple[int, ...], conversion: Conversion, volume: int
 ):
     rng = np.random.default_rng(0)
     x = (
@@ -64,7 +64,7 @@ def test_tasks_write_the_bytes_of_the_reference(
     out = np.full(target.nbytes(conversion.dst), 0x55, np.uint8)
     tasks = list(
         weight_tasks(
-            0, source, target, conversion, values, (1 if len(shape) == 2 else 0,), (None, None), 2, cold=cold
+            0, source, target, conversion, values, (1 if len(shape) == 2 else 0,), (None, None), 2, volume
         )
     )
     TaskList(tasks, 2).run([memory.ctypes.data], [out.ctypes.data])
