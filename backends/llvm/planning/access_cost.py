@@ -151,8 +151,9 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     prefetched = _prefetches(step, work.kernel, read, machine)
     # Each load of a block of a tile has a row of its own, which the processor follows where the next block lies behind
     # it. Measured on Zen 3, f32 from nchw to blocks of 32, GB/s along 16 rows and down all 32 of them: 28 and 12.
-    followed = work.kernel.block("rows") if isinstance(work.kernel, Tile) else profile.sequences
-    ordered = _side(reads, index(followed), machine, held=False, total=True, gap=_GAP)
+    high = index(work.kernel.block("rows")) if isinstance(work.kernel, Tile) else 1
+    followed = max(profile.sequences, high)
+    ordered = _side(reads, followed, machine, held=False, total=True, gap=_GAP)
     jumping_reads = ordered.jumps > followed and ordered.piece < PAGE
     # A buffer is emptied to all of its places at once. Measured on Zen 3, 147 MiB of f32 with 64 channels from nhwc to
     # nchw, GB/s in tiles past the caches and from a buffer through them 10.1 and 6.2.

@@ -216,7 +216,8 @@ def _scheduled(
     if stream:
         return past
     # In memory streams save what no price of jumps is sure enough to outweigh.
-    tie = _CLEARLY if volume > machine.l3 else _TIE
+    is_sure = volume > machine.l3 and any(step.kernel.streaming for step in past)
+    tie = _CLEARLY if is_sure else _TIE
     return _cheapest([past, cached], cost, tie) if by_volume else _cheapest([cached, past], cost)
 
 
