@@ -120,10 +120,11 @@ def quantized_alone(op_type: str, **defaults: Any) -> Function:
 
 def quantized_softmax(body: Body) -> Sequence[str]:
     """QLinearSoftmax: it says itself of which opset it is; before 13 it works along all dims from its axis on."""
-    axis, rank = body.attribute("axis", -1), body.rank(0)
-    if body.attribute("opset", 1) < 13 and axis not in (-1, rank - 1):
-        raise NoFunctionError
-    return _quantized(body, body.add("Softmax", _real(body, 0), axis=axis), 3)
+    axis, value = body.attribute("axis", -1), _real(body, 0)
+    if body.attribute("opset", 1) >= 13:
+        return _quantized(body, body.add("Softmax", value, axis=axis), 3)
+    rows = body.add("Softmax", body.add("Flatten", value, axis=axis), axis=-1)
+    return _quantized(body, body.add("Reshape", rows, body.add("Shape", value)), 3)
 
 
 def quantized_concat(body: Body) -> Sequence[str]:

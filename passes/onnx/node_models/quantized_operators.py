@@ -23,6 +23,7 @@ from layout_ir.passes.onnx.node_models.same_order import (
     SameOrder,
     axis,
     batch_and_channels_first,
+    keeps_behind,
 )
 from layout_ir.passes.onnx.node_models.spatial_windows import WINDOWS, fit_lists, turn_lists
 from layout_ir.passes.onnx.orders import Order
@@ -176,9 +177,15 @@ def _space(order: Order, channels: int) -> list[int]:
     return [space.index(dim) for dim in order if dim in space]
 
 
-def _works_along_one_dim(node: Node) -> bool:
-    """Whether a QLinearSoftmax is that of opset 13, which it says itself."""
-    return node.int("opset", 1) >= 13
+def _softmax_admits(node: Node, order: Order) -> bool:
+    """Before opset 13, which it says itself, a QLinearSoftmax works along all dims from its axis on at once."""
+    return node.int("opset", 1) >= 13 or keeps_behind(order, node.axis(-1, len(order)))
+
+
+def _softmax_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """The axis, which before opset 13 says how many dims are in front."""
+    if writer.node.int("opset", 1) >= 13:
+        axis(-1)(writer, proto, order)
 
 
 def _says(op_type: str, weights: int | None = None) -> QuantizedWindows:
@@ -197,8 +204,8 @@ QUANTIZED: dict[str, NodeModel] = {
     "com.microsoft.QLinearConcat": QuantizedConcat(),
     "com.microsoft.QLinearConv": _CONVOLUTION,
     "com.microsoft.QLinearGlobalAveragePool": _says("QLinearGlobalAveragePool"),
-    "com.microsoft.QLinearSoftmax": SameOrder(axis(-1), _works_along_one_dim),
-    "com.microsoft.QLinearWhere": Elementwise(),
+    "com.microsoft.QLinearSoftmax": SameOrder(_softmax_adjust, admits=_softmax_admits),
+    **dict.fromkeys((f"com.microsoft.QLinear{each}" for each in ("Add", "Mul", "Where")), Elementwise()),
 }
 
 

@@ -317,6 +317,7 @@ NODES = {
     "sigmoid": _alone("QLinearSigmoid", 3, 5, result=1 / 256),
     "leaky relu": _alone("QLinearLeakyRelu", 3, 5, alpha=0.2),
     "softmax": _alone("QLinearSoftmax", 3, 5, result=1 / 256, axis=1, opset=13),
+    "softmax over both behind": _alone("QLinearSoftmax", 2, 3, 5, result=1 / 256, axis=1, opset=12),
     "softmax over all behind": _alone("QLinearSoftmax", 2, 3, 5, result=1 / 256, axis=2, opset=12),
     "average": _alone("QLinearAveragePool", 1, 3, 7, 6, strides=[2, 1], count_include_pad=1, **_WINDOW),
     "average, channels last": _alone("QLinearAveragePool", 1, 7, 6, 3, channels_last=1, **_WINDOW),
