@@ -20,6 +20,7 @@ from layout_ir.passes.onnx.names_in_use import names_of
 if TYPE_CHECKING:
     import onnx
 
+_PRODUCTS = "FusedMatMul", "MatMul"
 _F32 = 1
 """The number of f32 in TensorProto."""
 
@@ -46,7 +47,7 @@ def _casts_behind_transposes(graph: onnx.GraphProto) -> dict[int, onnx.NodeProto
     }
     if not turned:
         return {}
-    factors = {name for node in graph.node if node.op_type == "MatMul" for name in node.input}
+    factors = {name for node in graph.node if node.op_type in _PRODUCTS for name in node.input}
     return {
         number: turned[node.input[0]]
         for number, node in enumerate(graph.node)

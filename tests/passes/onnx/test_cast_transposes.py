@@ -61,6 +61,16 @@ def test_a_transpose_that_onnx_runtime_cannot_take_through_a_cast_moves_behind_i
     assert again == model
 
 
+def test_a_transpose_in_front_of_a_product_with_flags_moves_too():
+    model = _model([1, 0, 2])
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model.graph.node[2].op_type, model.graph.node[2].domain = "FusedMatMul", "com.microsoft"
+    move_behind_casts(model)
+    assert op_types(model) == ["Cast", "Transpose", "FusedMatMul"]
+    x = np.arange(24).reshape(2, 3, 4).astype(np.float32)
+    np.testing.assert_array_equal(_results(model)[0], x.transpose(1, 0, 2) @ np.ones((4, 6)))
+
+
 @pytest.mark.parametrize("perm", [[0, 2, 1], [2, 0, 1], [2, 1, 0], [1, 0], [0, 2, 1, 3], [1, 0, 2, 3]])
 def test_negative_other_transposes_stay(perm: list[int]):
     model = _model(perm)
