@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
+from layout_ir.passes.onnx.graph_output import NodeWriter, drop_attribute, set_attribute
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
@@ -148,6 +148,8 @@ class QuantizedWindows:
         proto.op_type, proto.domain = made.op_type, made.domain
         if made.says and (is_last or self._is_last(node)):
             set_attribute(proto, "channels_last", int(is_last))
+        if made.op_type == "NhwcMaxPool":
+            drop_attribute(proto, "storage_order")  # it is of the indices, which this one does not give
         turn_lists(node, proto, _space(order, channels))
         return proto
 

@@ -190,6 +190,20 @@ def test_a_pool_takes_channels_where_they_are(rank: int):
     assert check_optimized(model, target="onnx").after.count == 2
 
 
+def test_a_pool_that_says_how_indices_are_counted_takes_channels_where_they_are():
+    pool = oh.make_node("MaxPool", ["a"], ["b"], kernel_shape=[3, 2], storage_order=0, ceil_mode=1)
+    nodes = [transpose("x", "a", 0, 3, 1, 2), pool, transpose("b", "y", 0, 2, 3, 1)]
+    model = _between(nodes, [(2, 7, 6, 3)], (2, 5, 5, 3))
+    assert op_types(check_optimized(model, target="ort-cpu").model).count("NhwcMaxPool") == 1
+
+
+def test_negative_a_pool_that_gives_indices_has_its_channels_second():
+    pool = oh.make_node("MaxPool", ["a"], ["b", "places"], kernel_shape=[3, 2], storage_order=0)
+    nodes = [transpose("x", "a", 0, 3, 1, 2), pool, transpose("b", "y", 0, 2, 3, 1)]
+    model = _between(nodes, [(2, 7, 6, 3)], (2, 5, 5, 3))
+    assert check_optimized(model, target="ort-cpu").after.count == 2
+
+
 def test_negative_a_pool_of_floats_has_its_channels_second():
     nodes = [
         transpose("x", "a", 0, 3, 1, 2),
