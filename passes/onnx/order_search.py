@@ -139,7 +139,8 @@ class OrderSearch:
             reached = [self.propagation.reachable(part.values.graph) for part in reached]
             plans, solution, certificate, notes = self._planned(reached)
             after = self._left(plans)
-        if not self._is_better(after, before) and not _has_blocks(plans):
+        has_more = after.count - _block_reorders(plans) > before.count
+        if has_more or (not self._is_better(after, before) and not _has_blocks(plans)):
             # The model stays as it is: there is nothing better, or the search ended before it found it.
             plans = [Plan.as_is(part, self.consumer) for part in reached]
             after = self._left(plans)
