@@ -152,10 +152,9 @@ class OrderSearch:
         if stays:
             # The model stays as it is: there is nothing better, or the search ended before it found it.
             plans = [Plan.as_is(part, self.consumer) for part in reached]
-            after = self._left(plans)
+            after = before
         self.plans = plans
         is_blocked = _has_blocks(plans)
-        is_better = self._is_better(after, before)
         obligations = obligations_of(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, [], obligations, solution,
@@ -166,7 +165,7 @@ class OrderSearch:
                 f"an order that names a dim twice has it in blocks of {self.consumer.block}: a reorder into blocks or "
                 f"out of them counts as a Transpose"
             )
-        if is_better or is_blocked:
+        if not stays:
             self.is_written = True
             places: dict[str, Place] = {}
             constants = constant_inputs(self.model)

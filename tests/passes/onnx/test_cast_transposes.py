@@ -154,6 +154,21 @@ def test_no_transpose_is_written_that_onnx_runtime_cannot_take_to_a_product_of_h
     onnxruntime.InferenceSession(result.model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
+@pytest.mark.skipif(
+    not consumer_named("ort-cpu").converts_halves, reason="products of f16 are computed as they are"
+)
+def test_a_model_that_stays_keeps_transposes_that_are_there_twice():
+    model = _products(F16)
+    for name in "de":
+        model.graph.node.append(helper.make_node("Transpose", ["x"], [f"t{name}"], perm=[2, 1, 0]))
+        model.graph.node.append(helper.make_node("TopK", [f"t{name}", "k"], [f"y{name}", f"i{name}"], axis=0))
+        model.graph.output.append(helper.make_tensor_value_info(f"y{name}", F16, [2, 3, 2]))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([2]), "k"))
+    result = li.optimize_onnx(model, "ort-cpu")
+    onnx.checker.check_model(result.model)
+    assert op_types(result.model) == op_types(model) and result.after == result.before
+
+
 @pytest.mark.parametrize(("dtype", "target"), [(F32, "ort-cpu"), (F16, "onnx")])
 def test_negative_it_is_for_other_types_and_runtimes(dtype: int, target: str):
     result = li.optimize_onnx(_products(dtype), target)
