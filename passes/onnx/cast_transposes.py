@@ -6,22 +6,27 @@ fault as the session is made (1.32, for perm = [1, 0, 2], [1, 2, 0], [1, 2, 0, 3
 
     Transpose -> Cast -> MatMul        Cast -> Transpose -> MatMul
 
-So the Transpose moves more bytes, and the model can be loaded.
+So the Transpose moves more bytes, and the model can be loaded. Where the runtime itself puts the Cast there, for it has
+no products of f16, no such Transpose is written: the model stays as it was (`takes_turned_halves`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within
 from layout_ir.passes.onnx.names_in_use import names_of
+from layout_ir.passes.onnx.order_plan import Plan
+from layout_ir.passes.onnx.orders import transposition
 
 if TYPE_CHECKING:
     import onnx
 
-_F32 = 1
-"""The number of f32 in TensorProto."""
+_PRODUCTS = "FusedMatMul", "MatMul"
+_F32, _F16 = 1, 10
+"""Element types, as TensorProto numbers them."""
 
 
 def move_behind_casts(model: onnx.ModelProto) -> int:
@@ -37,16 +42,32 @@ def move_behind_casts(model: onnx.ModelProto) -> int:
     return moved
 
 
+def takes_turned_halves(plan: Plan) -> bool:
+    """Whether a value of f16 that products take would be moved by such a Transpose."""
+    values, graph = plan.values, plan.graph
+    halves = {
+        values.member(name).root
+        for node in values.nodes
+        if node.op_type in _PRODUCTS
+        for name in node.inputs
+        if name and graph.element_type(name) == _F16
+    }
+    return any(
+        move.root in halves and turns_the_first_dim(transposition(move.source, move.target))
+        for move in plan.moves
+    )
+
+
 def _casts_behind_transposes(graph: onnx.GraphProto) -> dict[int, onnx.NodeProto]:
     """By the number of the Cast in the graph, the Transpose in front of it."""
     turned = {
         node.output[0]: node
         for node in graph.node
-        if node.op_type == "Transpose" and not domain_of(node.domain) and _turns_the_first_dim(node)
+        if node.op_type == "Transpose" and not domain_of(node.domain) and turns_the_first_dim(_perm(node))
     }
     if not turned:
         return {}
-    factors = {name for node in graph.node if node.op_type == "MatMul" for name in node.input}
+    factors = {name for node in graph.node if node.op_type in _PRODUCTS for name in node.input}
     return {
         number: turned[node.input[0]]
         for number, node in enumerate(graph.node)
@@ -61,11 +82,14 @@ def _is_to_f32(cast: onnx.NodeProto) -> bool:
     return any(attribute.name == "to" and attribute.i == _F32 for attribute in cast.attribute)
 
 
-def _turns_the_first_dim(transpose: onnx.NodeProto) -> bool:
+def _perm(transpose: onnx.NodeProto) -> list[int]:
+    return [dim for attribute in transpose.attribute if attribute.name == "perm" for dim in attribute.ints]
+
+
+def turns_the_first_dim(perm: Sequence[int]) -> bool:
     """Whether all dims but the first keep their order, but for the last, and the first comes behind some of them."""
-    perm = [dim for attribute in transpose.attribute if attribute.name == "perm" for dim in attribute.ints]
     rank = len(perm)
-    return rank > 2 and perm[:-2] == [*range(1, rank - 1)] and {*perm[-2:]} == {0, rank - 1}
+    return rank > 2 and [*perm[:-2]] == [*range(1, rank - 1)] and {*perm[-2:]} == {0, rank - 1}
 
 
 def _exchange(graph: onnx.GraphProto, casts: dict[int, onnx.NodeProto], taken: set[str]) -> None:

@@ -52,6 +52,8 @@ class Consumer:
     """Whether it computes on integers where values are dequantized in front of an operator and quantized behind it."""
     makes_unsigned: bool = False
     """Whether those are unsigned integers, and signed ones are made unsigned where it sees them (unsigned_integers)."""
+    converts_halves: bool = False
+    """Whether it computes products of f16 in f32, and casts their operands (`cast_transposes`)."""
     counts_kernel_moves: bool = False
     """Whether it counts what kernels move inside; without, it decides only between choices whose Transposes move as
     much."""
@@ -184,6 +186,7 @@ CONSUMERS = {
             _RUNTIME,
             fuses_quantization=True,
             makes_unsigned=_IS_X86,
+            converts_halves=_IS_X86,
             counts_kernel_moves=True,
         ),
     )
@@ -221,4 +224,5 @@ def _blocked(name: str, block: int) -> Consumer:
         starters=STARTERS,
         fuses_quantization=True,
         makes_unsigned=_IS_X86,
+        converts_halves=_IS_X86,
     )

@@ -130,9 +130,14 @@ class NodeWriter:
 
 def set_attribute(proto: onnx.NodeProto, name: str, value: Any) -> None:
     """Gives the node this attribute instead of the one of that name."""
-    kept = [attribute for attribute in proto.attribute if attribute.name != name]
-    del proto.attribute[:]
-    proto.attribute.extend([*kept, _attribute(name, value)])
+    drop_attribute(proto, name)
+    proto.attribute.append(_attribute(name, value))
+
+
+def drop_attribute(proto: onnx.NodeProto, name: str) -> None:
+    """Takes the attribute of that name from the node, if it has one."""
+    for number in [k for k, attribute in enumerate(proto.attribute) if attribute.name == name]:
+        del proto.attribute[number]
 
 
 def _attribute(name: str, value: Any) -> onnx.AttributeProto:

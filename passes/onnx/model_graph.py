@@ -495,7 +495,11 @@ class Node:
         shape = self.shape(0)
         if shape is None or self.gives_all_extents:
             return shape
-        return shape[self.int("start", 0) : self.int("end", len(shape))]
+        return tuple([shape[dim] for dim in self.given_dims(len(shape))])
+
+    def given_dims(self, rank: int) -> range:
+        """The dims of which a Shape of a tensor of `rank` gives the extents."""
+        return range(rank)[self.int("start", 0) : self.int("end", rank)]
 
     @cached_property
     def plain_orders(self) -> tuple[tuple[Order, ...], tuple[Order, ...]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.blocked_channels import is_blocked
+from layout_ir.passes.onnx.cast_transposes import takes_turned_halves
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer
 from layout_ir.passes.onnx.counted_extents import keep_counts
 from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions, may_dilate
@@ -139,13 +140,21 @@ class OrderSearch:
             reached = [self.propagation.reachable(part.values.graph) for part in reached]
             plans, solution, certificate, notes = self._planned(reached)
             after = self._left(plans)
-        if not self._is_better(after, before) and not _has_blocks(plans):
+        has_more = after.count - _block_reorders(plans) > before.count
+        stays = has_more or (not self._is_better(after, before) and not _has_blocks(plans))
+        if not stays and self.consumer.converts_halves and any(map(takes_turned_halves, plans)):
+            stays = True
+            solution = replace(solution, cost=before.cost + _cost_of_nodes(reached))
+            notes.append(
+                "Transposes stay where they are: ONNX Runtime would end itself at one that was to be written in front "
+                "of products of f16"
+            )
+        if stays:
             # The model stays as it is: there is nothing better, or the search ended before it found it.
             plans = [Plan.as_is(part, self.consumer) for part in reached]
-            after = self._left(plans)
+            after = before
         self.plans = plans
         is_blocked = _has_blocks(plans)
-        is_better = self._is_better(after, before)
         obligations = obligations_of(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, [], obligations, solution,
@@ -156,7 +165,7 @@ class OrderSearch:
                 f"an order that names a dim twice has it in blocks of {self.consumer.block}: a reorder into blocks or "
                 f"out of them counts as a Transpose"
             )
-        if is_better or is_blocked:
+        if not stays:
             self.is_written = True
             places: dict[str, Place] = {}
             constants = constant_inputs(self.model)

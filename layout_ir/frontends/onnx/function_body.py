@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-FLOAT, UINT8, INT64 = 1, 2, 7
+FLOAT, UINT8, INT64, UINT4, INT4 = 1, 2, 7, 21, 22
 """Of TensorProto.DataType."""
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from layout_ir.frontends.onnx.function_body import (
     FLOAT,
+    INT4,
+    UINT4,
     UINT8,
     Body,
     Function,
@@ -120,10 +122,11 @@ def quantized_alone(op_type: str, **defaults: Any) -> Function:
 
 def quantized_softmax(body: Body) -> Sequence[str]:
     """QLinearSoftmax: it says itself of which opset it is; before 13 it works along all dims from its axis on."""
-    axis, rank = body.attribute("axis", -1), body.rank(0)
-    if body.attribute("opset", 1) < 13 and axis not in (-1, rank - 1):
-        raise NoFunctionError
-    return _quantized(body, body.add("Softmax", _real(body, 0), axis=axis), 3)
+    axis, value = body.attribute("axis", -1), _real(body, 0)
+    if body.attribute("opset", 1) >= 13:
+        return _quantized(body, body.add("Softmax", value, axis=axis), 3)
+    rows = body.add("Softmax", body.add("Flatten", value, axis=axis), axis=-1)
+    return _quantized(body, body.add("Reshape", rows, body.add("Shape", value)), 3)
 
 
 def quantized_concat(body: Body) -> Sequence[str]:
@@ -184,36 +187,43 @@ def quantized_convolution(body: Body) -> Sequence[str]:
 
 
 def rows_of_blocks(body: Body) -> Sequence[str]:
-    """GatherBlockQuantized: rows of a table in blocks that each have a scale, two numbers of 4 bits to a byte."""
-    bits, size = body.attribute("bits", 4), body.attribute("block_size", 128)
+    """GatherBlockQuantized: rows of a table in blocks that each have a scale, of numbers of 4 bits, or of bytes that
+    have one or two numbers each."""
+    is_packed = body.element(0) == UINT8
+    bits, size = (body.attribute("bits", 4) if is_packed else 4), body.attribute("block_size", 128)
     is_last = body.attribute("quantize_axis", 1) in (1, -1)
     if (
         body.attribute("gather_axis", 0)
         or body.rank(0) != 2
         or not is_last
-        or body.element(0) != UINT8
+        or body.element(0) not in (UINT8, UINT4, INT4)
         or bits not in (4, 8)
     ):
         raise NoFunctionError
-    element, width = body.element(2), body.extent(0, 1) * 8 // bits
+    element, width = body.element(2), body.extent(0, 1) * (8 // bits if is_packed else 1)
     if size < 1 or width % size:
         raise NoFunctionError
     dims = [0] * body.rank(1)
 
     def rows(number: int) -> str:
-        packed = body.add("Gather", body.input(number), body.input(1), axis=0)
-        return _numbers_in_bytes(body, packed, len(dims) + 1, bits, element)
+        found = body.add("Gather", body.input(number), body.input(1), axis=0)
+        return (
+            _numbers_in_bytes(body, found, len(dims) + 1, bits, element)
+            if is_packed
+            else body.cast(found, element)
+        )
 
     blocks = width // size
     levels = body.reshaped(rows(0), *dims, blocks, size)
-    middle = body.constant([float(1 << (bits - 1))], element)
     if body.has(3):
         middle = body.add("Unsqueeze", body.part(rows(3), len(dims), 0, blocks), body.integers([-1]))
+        levels = body.add("Sub", levels, middle)
+    elif is_packed:
+        levels = body.add("Sub", levels, body.constant([float(1 << (bits - 1))], element))
     scales = body.add(
         "Unsqueeze", body.add("Gather", body.input(2), body.input(1), axis=0), body.integers([-1])
     )
-    real = body.add("Mul", body.add("Sub", levels, middle), scales)
-    return [body.reshaped(real, *dims, -1)]
+    return [body.reshaped(body.add("Mul", levels, scales), *dims, -1)]
 
 
 def product_with_bits(body: Body) -> Sequence[str]:

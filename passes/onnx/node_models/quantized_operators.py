@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
+from layout_ir.passes.onnx.graph_output import NodeWriter, drop_attribute, set_attribute
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
@@ -23,6 +23,7 @@ from layout_ir.passes.onnx.node_models.same_order import (
     SameOrder,
     axis,
     batch_and_channels_first,
+    keeps_behind,
 )
 from layout_ir.passes.onnx.node_models.spatial_windows import WINDOWS, fit_lists, turn_lists
 from layout_ir.passes.onnx.orders import Order
@@ -147,6 +148,8 @@ class QuantizedWindows:
         proto.op_type, proto.domain = made.op_type, made.domain
         if made.says and (is_last or self._is_last(node)):
             set_attribute(proto, "channels_last", int(is_last))
+        if made.op_type == "NhwcMaxPool":
+            drop_attribute(proto, "storage_order")  # it is of the indices, which this one does not give
         turn_lists(node, proto, _space(order, channels))
         return proto
 
@@ -176,9 +179,15 @@ def _space(order: Order, channels: int) -> list[int]:
     return [space.index(dim) for dim in order if dim in space]
 
 
-def _works_along_one_dim(node: Node) -> bool:
-    """Whether a QLinearSoftmax is that of opset 13, which it says itself."""
-    return node.int("opset", 1) >= 13
+def _softmax_admits(node: Node, order: Order) -> bool:
+    """Before opset 13, which it says itself, a QLinearSoftmax works along all dims from its axis on at once."""
+    return node.int("opset", 1) >= 13 or keeps_behind(order, node.axis(-1, len(order)))
+
+
+def _softmax_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """The axis, which before opset 13 says how many dims are in front."""
+    if writer.node.int("opset", 1) >= 13:
+        axis(-1)(writer, proto, order)
 
 
 def _says(op_type: str, weights: int | None = None) -> QuantizedWindows:
@@ -197,8 +206,8 @@ QUANTIZED: dict[str, NodeModel] = {
     "com.microsoft.QLinearConcat": QuantizedConcat(),
     "com.microsoft.QLinearConv": _CONVOLUTION,
     "com.microsoft.QLinearGlobalAveragePool": _says("QLinearGlobalAveragePool"),
-    "com.microsoft.QLinearSoftmax": SameOrder(axis(-1), _works_along_one_dim),
-    "com.microsoft.QLinearWhere": Elementwise(),
+    "com.microsoft.QLinearSoftmax": SameOrder(_softmax_adjust, admits=_softmax_admits),
+    **dict.fromkeys((f"com.microsoft.QLinear{each}" for each in ("Add", "Mul", "Where")), Elementwise()),
 }
 
 

@@ -119,9 +119,11 @@ def axis_as_input(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> No
 
 def softmax_admits(node: Node, order: Order) -> bool:
     """Before opset 13, Softmax works along all dims from its axis on at once: those stay behind the others."""
-    if node.opset >= 13:
-        return True
-    split = node.axis(1, len(order))
+    return node.opset >= 13 or keeps_behind(order, node.axis(1, len(order)))
+
+
+def keeps_behind(order: Order, split: int) -> bool:
+    """Whether the dims from `split` on stay behind those before it."""
     return all(dim < split for dim in order[:split])
 
 
@@ -418,27 +420,20 @@ REDUCTIONS = {
 
 
 class WithScalars:
-    """Operators whose inputs and outputs but some are scalars: Dropout, DynamicQuantizeLinear, QLinearAdd."""
-
-    def __init__(self, *tensors: int):
-        self.tensors = tensors or (0,)
+    """Operators whose inputs and outputs but the first are scalars: Dropout, DynamicQuantizeLinear."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
         """One option per order; none where another input is no scalar, or ranks differ."""
         rank = len(node.result_shape() or ())
         if node.op_type == "Dropout" and node.input(2):
             return []  # in training, it draws random numbers in the order of its elements
-        others = [k for k in range(len(node.inputs)) if k not in self.tensors and node.input(k)]
-        if any(node.shape(k) not in ((), (1,)) for k in others):
+        if any(node.input(k) and node.shape(k) not in ((), (1,)) for k in range(1, len(node.inputs))):
             return []
-        if any(node.shape(k) is None or len(node.shape(k) or ()) != rank for k in self.tensors):
+        if node.shape(0) is None or len(node.shape(0) or ()) != rank:
             return []
         large = [k for k in range(len(node.outputs)) if k == 0 or len(node.result_shape(k) or ()) == rank > 0]
-        orders = distinct([*(ins[k] for k in self.tensors), outs[0]])
-        return [
-            option_of(node, dict.fromkeys(self.tensors, order), dict.fromkeys(large, order))
-            for order in orders
-        ]
+        orders = distinct([ins[0], outs[0]])
+        return [option_of(node, {0: order}, dict.fromkeys(large, order)) for order in orders]
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node as it is."""
@@ -482,7 +477,6 @@ SAME_ORDER: dict[str, NodeModel] = {
         ),
         WithScalars(),
     ),
-    **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), WithScalars(0, 3)),
     **dict.fromkeys(
         ("com.microsoft.DequantizeLinear", "com.microsoft.QuantizeLinear"),
         SameOrder(quantized_adjust, quantized_fits),

@@ -348,18 +348,20 @@ class ConstantOfShape:
 
 
 class ShapeOf:
-    """The extents of a tensor in any order, put into the order of the value by a Gather."""
+    """The extents of a tensor in any order, put into the order of the value by a Gather.
+
+    Where only some are given, and these lie side by side in that order, too, they are given from another `start` up to
+    another `end`.
+    """
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """Every order of the operand."""
-        if node.op_type == "Shape" and not node.gives_all_extents:
-            return
         for order in ins[0]:
             yield option_of(node, {0: order}, {}, int(node.op_type == "Shape"))
 
     def looks_at(self, node: Node) -> Hashable:
-        """The ranks, and whether it gives all extents, or their product."""
-        return ranks_of(node), node.op_type, node.gives_all_extents
+        """The ranks, and whether it gives extents, or their product."""
+        return ranks_of(node), node.op_type
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, and a Gather behind it."""
@@ -368,11 +370,20 @@ class ShapeOf:
         proto, order = writer.copy(), option.ins[0]
         if node.op_type == "Size" or is_identity(order):
             return proto
+        places = [inverse(order)[dim] for dim in node.given_dims(len(order))]
+        if not places:
+            return proto
+        start, end = places[0], places[0] + len(places)
+        if places == list(range(start, end)):
+            set_attribute(proto, "start", start)
+            set_attribute(proto, "end", end)
+            return proto
+        del proto.attribute[:]
         proto.output[0] = writer.out.fresh(f"{writer.outputs[0]}_permuted")
         writer.out.nodes.append(proto)
-        places = writer.out.ints(inverse(order))
         name = writer.out.fresh(f"Gather_{writer.outputs[0]}")
-        return onnx.helper.make_node("Gather", [proto.output[0], places], writer.outputs, name, axis=0)
+        inputs = [proto.output[0], writer.out.ints(places)]
+        return onnx.helper.make_node("Gather", inputs, writer.outputs, name, axis=0)
 
 
 class TrailingNormalization:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx.helper as oh
@@ -317,6 +318,7 @@ NODES = {
     "sigmoid": _alone("QLinearSigmoid", 3, 5, result=1 / 256),
     "leaky relu": _alone("QLinearLeakyRelu", 3, 5, alpha=0.2),
     "softmax": _alone("QLinearSoftmax", 3, 5, result=1 / 256, axis=1, opset=13),
+    "softmax over both behind": _alone("QLinearSoftmax", 2, 3, 5, result=1 / 256, axis=1, opset=12),
     "softmax over all behind": _alone("QLinearSoftmax", 2, 3, 5, result=1 / 256, axis=2, opset=12),
     "average": _alone("QLinearAveragePool", 1, 3, 7, 6, strides=[2, 1], count_include_pad=1, **_WINDOW),
     "average, channels last": _alone("QLinearAveragePool", 1, 7, 6, 3, channels_last=1, **_WINDOW),
@@ -338,6 +340,18 @@ NODES = {
         "GatherBlockQuantized",
         [levels(10, 32), np.array([1, 3]), floats(10, 2), levels(10, 1)], (0, 2, 3), 1,
         {"block_size": 32, "bits": 4, "gather_axis": 0, "quantize_axis": -1},
+    ),
+    "rows of numbers of 4 bits": RuntimeNode(
+        "GatherBlockQuantized",
+        [_random.integers(0, 16, (10, 32)).astype(ml_dtypes.uint4), np.array([[1, 3], [2, 9]]), floats(10, 2)],
+        (0, 2), 1,
+        {"block_size": 16, "gather_axis": 0, "quantize_axis": 1},
+    ),
+    "rows of signed numbers of 4 bits, zero points": RuntimeNode(
+        "GatherBlockQuantized",
+        [_random.integers(-8, 8, (10, 32)).astype(ml_dtypes.int4), np.array([1, 3]), floats(10, 2),
+         _random.integers(-8, 8, (10, 2)).astype(ml_dtypes.int4)], (0, 2, 3), 1,
+        {"block_size": 16, "gather_axis": 0, "quantize_axis": -1},
     ),
     "rows of bytes": RuntimeNode(
         "GatherBlockQuantized",

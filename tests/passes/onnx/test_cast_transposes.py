@@ -11,6 +11,7 @@ import pytest
 
 import layout_ir as li
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
+from layout_ir.passes.onnx.consumers import consumer_named
 from tests.exits.onnx.models import check, onnx, onnxruntime
 from tests.passes.onnx.optimized import op_types
 
@@ -59,6 +60,16 @@ def test_a_transpose_that_onnx_runtime_cannot_take_through_a_cast_moves_behind_i
     again = onnx.ModelProto.FromString(model.SerializeToString())
     move_behind_casts(again)
     assert again == model
+
+
+def test_a_transpose_in_front_of_a_product_with_flags_moves_too():
+    model = _model([1, 0, 2])
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model.graph.node[2].op_type, model.graph.node[2].domain = "FusedMatMul", "com.microsoft"
+    move_behind_casts(model)
+    assert op_types(model) == ["Cast", "Transpose", "FusedMatMul"]
+    x = np.arange(24).reshape(2, 3, 4).astype(np.float32)
+    np.testing.assert_array_equal(_results(model)[0], x.transpose(1, 0, 2) @ np.ones((4, 6)))
 
 
 @pytest.mark.parametrize("perm", [[0, 2, 1], [2, 0, 1], [2, 1, 0], [1, 0], [0, 2, 1, 3], [1, 0, 2, 3]])
@@ -114,3 +125,52 @@ def test_onnx_runtime_ends_itself_where_the_transpose_stays():
     model = _model([1, 0, 2]).SerializeToString()
     ended = subprocess.run([sys.executable, "-c", code], input=model, capture_output=True, check=False)
     assert ended.returncode < 0
+
+
+def _products(dtype: int) -> Any:
+    """Three products of one value, each transposed behind it: one Transpose in front moves less."""
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    nodes = [helper.make_node("LayerNormalization", ["x", "g"], ["n"])]
+    for k in "abc":
+        nodes.append(helper.make_node("MatMul", ["n", f"w{k}"], [f"p{k}"]))
+        nodes.append(helper.make_node("Transpose", [f"p{k}"], [f"y{k}"], perm=[1, 0, 2]))
+    constants = {"g": np.ones(16, kind), **{f"w{k}": np.eye(16, 24, dtype=kind) for k in "abc"}}
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", dtype, [2, 3, 16])],
+        [helper.make_tensor_value_info(f"y{k}", dtype, [3, 2, 24]) for k in "abc"],
+        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.skipif(
+    not consumer_named("ort-cpu").converts_halves, reason="products of f16 are computed as they are"
+)
+def test_no_transpose_is_written_that_onnx_runtime_cannot_take_to_a_product_of_halves():
+    model = _products(F16)
+    result = li.optimize_onnx(model, "ort-cpu")
+    assert op_types(result.model) == op_types(model) and result.after == result.before
+    assert not result.solution.is_optimal and any("products of f16" in note for note in result.notes)
+    onnxruntime.InferenceSession(result.model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.skipif(
+    not consumer_named("ort-cpu").converts_halves, reason="products of f16 are computed as they are"
+)
+def test_a_model_that_stays_keeps_transposes_that_are_there_twice():
+    model = _products(F16)
+    for name in "de":
+        model.graph.node.append(helper.make_node("Transpose", ["x"], [f"t{name}"], perm=[2, 1, 0]))
+        model.graph.node.append(helper.make_node("TopK", [f"t{name}", "k"], [f"y{name}", f"i{name}"], axis=0))
+        model.graph.output.append(helper.make_tensor_value_info(f"y{name}", F16, [2, 3, 2]))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([2]), "k"))
+    result = li.optimize_onnx(model, "ort-cpu")
+    onnx.checker.check_model(result.model)
+    assert op_types(result.model) == op_types(model) and result.after == result.before
+
+
+@pytest.mark.parametrize(("dtype", "target"), [(F32, "ort-cpu"), (F16, "onnx")])
+def test_negative_it_is_for_other_types_and_runtimes(dtype: int, target: str):
+    result = li.optimize_onnx(_products(dtype), target)
+    assert op_types(result.model) == ["LayerNormalization", "Transpose", "MatMul", "MatMul", "MatMul"]
+    assert not any("products of f16" in note for note in result.notes)

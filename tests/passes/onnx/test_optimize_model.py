@@ -123,6 +123,31 @@ def test_what_was_found_when_the_search_ended_costs_no_more_and_computes_the_sam
     assert unproven
 
 
+def _reduced() -> onnx.ModelProto:
+    """A Transpose of a wide tensor and three reductions of its channels: on the tensor as it came, three small ones."""
+    reductions = ("ReduceMax", "ReduceMin", "ReduceSumSquare")
+    nodes = [transpose("x", "t", 0, 3, 2, 1)]
+    nodes += [oh.make_node(each, ["t"], [each], axes=[3], keepdims=0) for each in reductions]
+    return model_of(nodes, [value("x", 2, 64, 8, 9)], [value(each, 2, 9, 8) for each in reductions], opset=13)
+
+
+@pytest.mark.parametrize("is_proven", [True, False])
+def test_more_transposes_that_move_less_are_no_gain_proven_or_not(
+    is_proven: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(selection_problem.Solution, "is_optimal", is_proven)
+    result = li.optimize_onnx(_reduced())
+    assert (result.after, op_types(result.model)) == (result.before, op_types(_reduced()))
+
+
+def test_negative_as_many_transposes_that_move_less_are_a_gain(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(selection_problem.Solution, "is_optimal", False)
+    model = _reduced()
+    del model.graph.node[2:], model.graph.output[1:]
+    result = li.optimize_onnx(model)
+    assert op_types(result.model) == ["ReduceMax", "Transpose"] and result.after.count == 1
+
+
 def test_negative_where_nothing_better_was_found_in_time_the_model_stays(monkeypatch: pytest.MonkeyPatch):
     model = _around(oh.make_node("Relu", ["t"], ["u"]), (0, 2, 3, 1), (0, 3, 1, 2))
 

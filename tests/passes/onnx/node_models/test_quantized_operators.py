@@ -104,13 +104,40 @@ def test_a_softmax_and_a_choice():
     assert "Transpose" not in op_types(check_optimized(model).model)
 
 
-def test_negative_a_softmax_of_before_opset_13_works_along_all_dims_behind_its_axis():
+def _old_softmax(*order: int) -> onnx.ModelProto:
+    """A QLinearSoftmax of opset 12 over dims 1 and 2 of a tensor that comes in another order, by itself inverse."""
     nodes = [
-        transpose("x", "a", 0, 2, 1),
+        transpose("x", "a", *order),
         _of_runtime("QLinearSoftmax", "a s z t p", "b", axis=1, opset=12),
-        transpose("b", "y", 0, 2, 1),
+        transpose("b", "y", *order),
     ]
-    assert check_optimized(_between(nodes, [(2, 5, 3)], (2, 5, 3))).after.count == 2
+    return _between(nodes, [(2, 5, 3)], (2, 5, 3))
+
+
+def test_a_softmax_of_before_opset_13_takes_the_dims_behind_its_axis_in_any_order():
+    assert check_optimized(_old_softmax(0, 2, 1)).after.count == 0
+
+
+def test_negative_a_softmax_of_before_opset_13_keeps_its_dims_behind_the_others():
+    assert check_optimized(_old_softmax(1, 0, 2)).after.count == 2
+
+
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
+def test_an_operand_of_lower_rank(op_type: str):
+    nodes = [
+        transpose("x", "a", 0, 3, 1, 2),
+        _of_runtime(op_type, "c t p a s z t p", "b"),
+        transpose("b", "y", 0, 2, 3, 1),
+    ]
+    model = _between(nodes, [(2, 5, 4, 3)], (2, 5, 4, 3))
+    model.graph.initializer.append(initializer("c", np.arange(9, 12, dtype=np.uint8).reshape(3, 1, 1)))
+    assert "Transpose" not in op_types(check_optimized(model).model)
+
+
+def test_negative_a_sum_of_operands_in_two_orders_keeps_a_transpose():
+    nodes = [transpose("x", "a", 0, 2, 1), _of_runtime("QLinearAdd", "v t p a s z t p", "y")]
+    result = check_optimized(_between(nodes, [(2, 5, 3), (3, 5)], (2, 3, 5)))
+    assert op_types(result.model).count("Transpose") == 1
 
 
 def _convolution(rank: int, group: int, *, last: bool) -> tuple[onnx.NodeProto, list[onnx.TensorProto]]:
@@ -161,6 +188,20 @@ def test_a_pool_takes_channels_where_they_are(rank: int):
     found = check_optimized(model, target="ort-cpu")
     assert op_types(found.model).count("NhwcMaxPool") == 1 and found.after.count == 0
     assert check_optimized(model, target="onnx").after.count == 2
+
+
+def test_a_pool_that_says_how_indices_are_counted_takes_channels_where_they_are():
+    pool = oh.make_node("MaxPool", ["a"], ["b"], kernel_shape=[3, 2], storage_order=0, ceil_mode=1)
+    nodes = [transpose("x", "a", 0, 3, 1, 2), pool, transpose("b", "y", 0, 2, 3, 1)]
+    model = _between(nodes, [(2, 7, 6, 3)], (2, 5, 5, 3))
+    assert op_types(check_optimized(model, target="ort-cpu").model).count("NhwcMaxPool") == 1
+
+
+def test_negative_a_pool_that_gives_indices_has_its_channels_second():
+    pool = oh.make_node("MaxPool", ["a"], ["b", "places"], kernel_shape=[3, 2], storage_order=0)
+    nodes = [transpose("x", "a", 0, 3, 1, 2), pool, transpose("b", "y", 0, 2, 3, 1)]
+    model = _between(nodes, [(2, 7, 6, 3)], (2, 5, 5, 3))
+    assert check_optimized(model, target="ort-cpu").after.count == 2
 
 
 def test_negative_a_pool_of_floats_has_its_channels_second():

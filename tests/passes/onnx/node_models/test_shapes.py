@@ -50,6 +50,23 @@ def test_a_reshape_keeps_what_is_said_of_it():
     assert [(node.op_type, node.name, node.doc_string) for node in new][1] == ("Reshape", "join", "joined")
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "left"),
+    [
+        (1, 2, ["Shape"]),
+        (1, 3, ["Shape"]),
+        (-2, 9, ["Shape", "Gather"]),
+        (-9, 2, ["Shape", "Gather"]),
+        (3, 3, ["Shape"]),
+    ],
+)
+def test_a_part_of_the_extents_is_that_of_another_order(start: int, end: int, left: list[str]):
+    nodes = [transpose("x", "t", 0, 2, 3, 1), oh.make_node("Shape", ["t"], ["y"], start=start, end=end)]
+    count = len(range(4)[start:end])
+    model = model_of(nodes, [value("x", "N", 3, "H", "W")], [value("y", count, dtype=onnx.TensorProto.INT64)])
+    assert op_types(check_optimized(model, {"x": np.ones((2, 3, 4, 5), np.float32)}).model) == left
+
+
 def test_negative_scales_of_more_dims_than_are_normalized_stay_with_theirs():
     for scale, free in (((5,), True), ((3, 1, 5), False)):
         weights = [initializer("s", np.ones(scale, np.float32)), initializer("b", np.ones(5, np.float32))]

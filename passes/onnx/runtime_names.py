@@ -1,0 +1,34 @@
+"""Names of constants that ONNX Runtime cannot load a model with, once it finds something new to fuse.
+
+Where it makes a Gemm of a MatMul and an Add on more than two dims, it puts Reshapes around it, whose shapes it calls
+`gemm_input_shape` and `gemm_output_shape`, and from the second on `gemm_input_shape_token_3` and the like. It looks
+whether a node has that name, not whether a constant has (1.32), and in what it saved, constants do. As it was saved
+nothing is left to fuse; in other orders of dims something may be, and the session is not made ("attempt to replace the
+existing tensor").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+from layout_ir.frontends.onnx.functions import fresh_name
+from layout_ir.frontends.onnx.subgraphs import rename_values
+from layout_ir.passes.onnx.names_in_use import names_of
+
+if TYPE_CHECKING:
+    import onnx
+
+_TAKEN = re.compile(r"gemm_(input|output)_shape(_token_\d+)?")
+
+
+def rename_shapes_of_products(graph: onnx.GraphProto, kept: Container[str]) -> None:
+    """Gives constants that have such a name another one, in place, but for inputs, results and `kept`."""
+    constants = {tensor.name for tensor in graph.initializer}
+    constants.update(node.output[0] for node in graph.node if node.op_type == "Constant")
+    constants.difference_update(value.name for value in (*graph.input, *graph.output))
+    found = sorted(name for name in constants if _TAKEN.fullmatch(name) and name not in kept)
+    if found:
+        taken = names_of(graph)
+        rename_values(graph, {name: fresh_name(f"{name}_given", taken) for name in found})
