@@ -55,20 +55,13 @@ _CLEARLY = 0.1
 
 
 def candidates(
-    src: Layout,
-    dst: Layout,
-    pair: ElementPair,
-    pad: int,
-    machine: Machine,
-    threads: int = 1,
-    *,
-    volume: int = 0,
+    src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machine, threads: int = 1
 ) -> list[Plan]:
     """The plans that `make_plan` chooses among, its choice first, and their variants; for those who measure.
 
     Raises LayoutError where `make_plan` does.
     """
-    work = _work(src, dst, pair, pad, machine, volume)
+    work = _work(src, dst, pair, pad, machine, 0)
     chosen = _planned(work, src, dst, pair, machine, threads, None)
     first, other = (
         _planned(work, src, dst, pair, machine, threads, stream) for stream in (None, not streams(chosen))

@@ -116,6 +116,32 @@ def test_a_decided_branch_in_one_that_is_not():
     ]
 
 
+def test_decided_branches_of_several_graphs_that_use_the_same_names():
+    def decided(*ops: str) -> onnx.GraphProto:
+        """Nodes in two branches that are taken, one in the other."""
+        within = graph([oh.make_node(ops[1], ["u"], ["v"]), transpose("v", "q", 0, 3, 1, 2)], "q")
+        other = graph([oh.make_node("Neg", ["u"], ["v"]), transpose("v", "q", 0, 3, 1, 2)], "q")
+        choice = oh.make_node("If", ["c"], ["p"], then_branch=within, else_branch=other)
+        inner = graph([oh.make_node(ops[0], ["t"], ["u"]), choice], "p")
+        left = graph([transpose("t", "p", 0, 3, 1, 2)], "p")
+        return graph([oh.make_node("If", ["c"], ["r"], then_branch=inner, else_branch=left)])
+
+    source = branching(decided("Relu", "Abs"), decided("Sigmoid", "Sin"))
+    source.graph.node[-1].input[0] = "free"
+    source.graph.input.append(value("free", dtype=onnx.TensorProto.BOOL))
+    for free in (True, False):
+        feeds = {
+            "x": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32),
+            "free": np.array(free),
+        }
+        model = check_optimized(source, feeds).model
+    branches = [{node.op_type for node in inner.node} for inner in graphs_by_depth(model.graph)[1:]]
+    assert [ops & {"Relu", "Abs", "Sigmoid", "Sin", "Neg", "If"} for ops in branches] in (
+        [{"Relu", "Abs"}, {"Sigmoid", "Sin"}],
+        [{"Sigmoid", "Sin"}, {"Relu", "Abs"}],
+    )
+
+
 def test_results_that_are_no_values_of_the_branch():
     """A value from outside that is the result, and one that is the result twice, which ONNX Runtime does not take."""
     then = graph([oh.make_node("Relu", ["t"], ["u"]), back()])
