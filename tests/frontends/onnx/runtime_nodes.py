@@ -318,7 +318,6 @@ NODES = {
     "sigmoid": _alone("QLinearSigmoid", 3, 5, result=1 / 256),
     "leaky relu": _alone("QLinearLeakyRelu", 3, 5, alpha=0.2),
     "softmax": _alone("QLinearSoftmax", 3, 5, result=1 / 256, axis=1, opset=13),
-    "softmax over both behind": _alone("QLinearSoftmax", 2, 3, 5, result=1 / 256, axis=1, opset=12),
     "softmax over all behind": _alone("QLinearSoftmax", 2, 3, 5, result=1 / 256, axis=2, opset=12),
     "average": _alone("QLinearAveragePool", 1, 3, 7, 6, strides=[2, 1], count_include_pad=1, **_WINDOW),
     "average, channels last": _alone("QLinearAveragePool", 1, 7, 6, 3, channels_last=1, **_WINDOW),
@@ -340,18 +339,6 @@ NODES = {
         "GatherBlockQuantized",
         [levels(10, 32), np.array([1, 3]), floats(10, 2), levels(10, 1)], (0, 2, 3), 1,
         {"block_size": 32, "bits": 4, "gather_axis": 0, "quantize_axis": -1},
-    ),
-    "rows of numbers of 4 bits": RuntimeNode(
-        "GatherBlockQuantized",
-        [_random.integers(0, 16, (10, 32)).astype(ml_dtypes.uint4), np.array([[1, 3], [2, 9]]), floats(10, 2)],
-        (0, 2), 1,
-        {"block_size": 16, "gather_axis": 0, "quantize_axis": 1},
-    ),
-    "rows of signed numbers of 4 bits, zero points": RuntimeNode(
-        "GatherBlockQuantized",
-        [_random.integers(-8, 8, (10, 32)).astype(ml_dtypes.int4), np.array([1, 3]), floats(10, 2),
-         _random.integers(-8, 8, (10, 2)).astype(ml_dtypes.int4)], (0, 2, 3), 1,
-        {"block_size": 16, "gather_axis": 0, "quantize_axis": -1},
     ),
     "rows of bytes": RuntimeNode(
         "GatherBlockQuantized",
@@ -428,5 +415,18 @@ NODES = {
     "experts, shares of all": _experts(5, k=3, activation_type="gelu"),
     "product with 2 bits": _bits(40, bits=2),
     "product with 2 bits, zero points": _bits(48, _random.integers(0, 256, (6, 1)).astype(np.uint8), bits=2),
+    "softmax over both behind": _alone("QLinearSoftmax", 2, 3, 5, result=1 / 256, axis=1, opset=12),
+    "rows of numbers of 4 bits": RuntimeNode(
+        "GatherBlockQuantized",
+        [_random.integers(0, 16, (10, 32)).astype(ml_dtypes.uint4), np.array([[1, 3], [2, 9]]), floats(10, 2)],
+        (0, 2), 1,
+        {"block_size": 16, "gather_axis": 0, "quantize_axis": 1},
+    ),
+    "rows of signed numbers of 4 bits, zero points": RuntimeNode(
+        "GatherBlockQuantized",
+        [_random.integers(-8, 8, (10, 32)).astype(ml_dtypes.int4), np.array([1, 3]), floats(10, 2),
+         _random.integers(-8, 8, (10, 2)).astype(ml_dtypes.int4)], (0, 2, 3), 1,
+        {"block_size": 16, "gather_axis": 0, "quantize_axis": -1},
+    ),
 }  # fmt: skip
 """By what is special of them."""
