@@ -66,8 +66,10 @@ channels, GB/s of half lines read one block of channels after the other, the res
 a stride of 256 bytes, 46 with 512, 25 with 2048, 17 with 4096."""
 
 _GAP = 1 / 8
-"""The part of a piece up to which a gap behind it does not stop a processor that follows reads: rows of 4000 bytes of
-which 3840 are read lie one behind the other."""
+"""The part of a piece up to which a gap behind it does not stop a processor that follows reads. Measured on Zen 3, 2048
+x 1000 of f32 to blocks of 64 columns, past the caches, GB/s block by block and along rows of 4000 bytes, of which 3840
+are read, 12 and 18; but nhwc with 64 channels to nChw16c, in pieces of 64 bytes that are 256 apart, took 1.4 to 1.9
+times as long as with its lines in their order."""
 
 _BESIDE = 0.5
 """The part of a set that begun lines may take without loss: the other side has lines there, too. Measured on Zen 4,

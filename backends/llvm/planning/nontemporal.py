@@ -47,6 +47,11 @@ _FEW = 2
 """Sequences of each side that are few. Measured on Zen 4, 32 MiB of bf16, nChw16c with 64 channels (four sequences) to
 nhwc, GB/s through the caches 39 and past them 55."""
 
+_WIDE = 4
+"""Bytes of elements whose columns a tile alone moves over a buffer, and prefetches: narrower ones take the processor
+longer than their lines take memory. Measured on Zen 3, 2048 x 1024 of f32 in blocks of 24 rows, GB/s in tiles and so
+8.5 and 14.7; 2048 x 2048 of bf16 13.7 and 14.1, of bytes 24.9 and 17.4."""
+
 _LEAST_STAGED = 8 * LINE
 """Bytes below which a staging buffer does not pay; its flush relies on at least one line."""
 
@@ -294,12 +299,8 @@ def _in_source_order(kernel: Kernel) -> Kernel:
 
 
 def _staged_alone(step: Step, machine: Machine) -> list[Step] | None:
-    """A tile over a staging buffer, whatever the other steps do; None where it fills no interval.
-
-    Narrow elements take the processor longer than their lines take memory. Measured on Zen 3, 2048 x 2048 in blocks of
-    24 rows, one behind the other, GB/s in tiles and so: f32 8.5 and 14.7, bf16 13.7 and 14.1, bytes 24.9 and 17.4.
-    """
-    is_wide = isinstance(step.kernel, Tile) and step.kernel.width >= 4
+    """A tile over a staging buffer, whatever the other steps do; None where it fills no interval."""
+    is_wide = isinstance(step.kernel, Tile) and step.kernel.width >= _WIDE
     return _staged([step], machine) if is_wide else None
 
 
@@ -340,9 +341,8 @@ def _columns_staged(step: Step, outer: Sequence[Loop], base: Size, machine: Mach
         return None
     if number >= tile.cols.count:
         return None
-    number = (
-        -(-tile.cols.count // -(-tile.cols.count // number) // wide) * wide
-    )  # in blocks of about one size
+    parts = -(-tile.cols.count // number)
+    number = -(-tile.cols.count // (parts * wide)) * wide  # of about one size
     whole, rest = divmod(tile.cols.count, number)
     result: list[Step] = []
     for first, cols, times in ((0, number, whole), (whole * number, rest, 1)):
@@ -360,8 +360,8 @@ def _columns_staged(step: Step, outer: Sequence[Loop], base: Size, machine: Mach
             )
         loop = Loop(times, number * tile.width, number * tile.cols.stride)
         loops, size = [*outer, loop] if times > 1 else list(outer), cols * tile.cols.stride
-        if times > 1 and tile.width >= 4 and loop.src >= LINE:
-            part = replace(part, prefetch_distance=loop.src)  # of narrow elements it only costs time
+        if times > 1 and tile.width >= _WIDE and loop.src >= LINE:
+            part = replace(part, prefetch_distance=loop.src)
         at = base + first * tile.cols.stride
         inner = replace(step, kernel=part, src=step.src + first * tile.width, dst=at)
         if size < _LEAST_STAGED:
