@@ -331,10 +331,3 @@ def buffers_of(step: Step) -> Sequence[Buffer]:
             return [location.buffer for location in (*step.operands, step.result)]
         case ControlStep() | ReferenceStep():
             return [place.buffer for place in (*step.operands, *step.results)]
-
-
-def aligned(size: int) -> Array:
-    """Bytes that begin on a cache line."""
-    raw = np.empty(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size]

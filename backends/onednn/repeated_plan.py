@@ -20,9 +20,10 @@ import numpy as np
 
 from layout_ir.backends.onednn.activation import Activation
 from layout_ir.backends.onednn.plan_runner import PlanRunner
-from layout_ir.backends.onednn.plan_steps import Address, Location, Owner, aligned, moved
+from layout_ir.backends.onednn.plan_steps import Address, Location, Owner, moved
 from layout_ir.backends.onednn.trip_driver import COPY_WORDS, failed_record, trip_driver
 from layout_ir.backends.reference.tensor import is_row_major
+from layout_ir.elements.aligned_arrays import aligned_bytes
 from layout_ir.elements.numpy_types import Array
 
 _FEWEST, _SECONDS = 16, 0.02
@@ -199,7 +200,7 @@ class PlacedTrips:
 
     def _two_buffers(self, result: int) -> Slot:
         size = -(-self.body.nbytes[result] // 64) * 64
-        self.buffers.append(both := aligned(2 * size))
+        self.buffers.append(both := aligned_bytes(2 * size))
         start = both.ctypes.data
         return start, start, start + size, 0
 

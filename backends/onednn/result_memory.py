@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from layout_ir.elements.aligned_arrays import LINE, at_line
 from layout_ir.elements.numpy_types import Array
 
 LARGE = 1 << 20
@@ -52,11 +53,11 @@ def _new(kind: Kind, known: deque[Array]) -> Array:
         nbytes *= extent
     if nbytes < LARGE or not _counts_references():
         return np.empty(shape, dtype)
-    memory = _free(nbytes, known)
+    memory = _free(nbytes + LINE, known)
     if memory is None:
-        memory = np.empty(nbytes + nbytes // _SLACK, np.uint8)
+        memory = np.empty(nbytes + LINE + nbytes // _SLACK, np.uint8)
     known.append(memory)
-    return memory[:nbytes].view(dtype).reshape(shape)
+    return at_line(memory, nbytes).view(dtype).reshape(shape)
 
 
 def _free(nbytes: int, known: deque[Array]) -> Array | None:

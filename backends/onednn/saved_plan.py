@@ -53,7 +53,6 @@ from layout_ir.backends.onednn.plan_steps import (
     RunnablePlan,
     Step,
     StepText,
-    aligned,
 )
 from layout_ir.backends.onednn.primitives import (
     Algorithm,
@@ -66,6 +65,7 @@ from layout_ir.backends.onednn.primitives import (
     SumPostOp,
 )
 from layout_ir.backends.onednn.step_driver import DRIVER_KEY, offer_driver, step_driver
+from layout_ir.elements.aligned_arrays import aligned_bytes
 from layout_ir.errors import LayoutError
 from layout_ir.version import __version__
 
@@ -263,7 +263,7 @@ def read_plan(path: str, library: Library, *, kept_as: str = "") -> RunnablePlan
         sizes = [int.from_bytes(lengths[at : at + _LENGTH], "little") for at in (0, _LENGTH)]
         head, code = (stream.read(min(size, left)) for size in sizes)
         # The rest alone stays in memory.
-        constants = aligned(max(left - len(head) - len(code), 0))
+        constants = aligned_bytes(max(left - len(head) - len(code), 0))
         constants = constants[: stream.readinto(constants.data)]
     digest = hashlib.sha256(lengths)
     for part in (head, code, constants.data):

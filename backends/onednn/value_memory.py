@@ -18,11 +18,12 @@ from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.placement import Part
-from layout_ir.backends.onednn.plan_steps import Buffer, ExecutionPlan, Owner, Place, aligned, buffers_of
+from layout_ir.backends.onednn.plan_steps import Buffer, ExecutionPlan, Owner, Place, buffers_of
 from layout_ir.backends.onednn.primitives import ReorderPrimitive
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, dtype_of
+from layout_ir.elements.aligned_arrays import aligned_bytes
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError
 
@@ -120,7 +121,7 @@ class ValueMemory:
             plain = descriptors.strided(library, constant.shape, strides, dtype)
         else:
             source = np.ascontiguousarray(constant)
-        packed = aligned(wanted.nbytes)
+        packed = aligned_bytes(wanted.nbytes)
         packed[...] = 0
         ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)
         return self._constant(packed)
@@ -171,6 +172,6 @@ def with_layout(place: Place, layout: Layout) -> Place:
 
 def _stored(array: Array) -> Array:
     """The bytes of an array, row-major, on a cache line."""
-    copy = aligned(max(array.nbytes, 1))
+    copy = aligned_bytes(max(array.nbytes, 1))
     copy[: array.nbytes].view(array.dtype).reshape(array.shape)[...] = array
     return copy

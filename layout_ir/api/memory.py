@@ -33,6 +33,7 @@ from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.interop import ArrayInterop
 from layout_ir.arrays.protocols import array_of, element_type_of, layout_and_row, storage_of, strides_of
 from layout_ir.arrays.storage import Storage, allocate, gather, row_of, scatter
+from layout_ir.elements.aligned_arrays import aligned_empty
 from layout_ir.elements.element_types import ELEMENT_TYPES, ElementType, bits_of, element_type
 from layout_ir.elements.narrow_floats import decoded, encoded
 from layout_ir.elements.numpy_types import narrow, widen
@@ -251,7 +252,7 @@ class Memory(ArrayInterop):
             raise LayoutError(f"memory of {self.desc} is no array of one stride per dim: it takes a copy")
         layout = self.desc.layout
         if self._is_compiled():
-            result = np.empty(layout.shape, self._row.dtype)
+            result = aligned_empty(layout.shape, self._row.dtype)
             if _copy_compiled((layout, self._row), layout_and_row(result), self.desc.dtype):
                 return result
         return self._gather(layout.addresses())

@@ -27,6 +27,7 @@ from layout_ir.api.reorder_compilation import quantization_of_sides
 from layout_ir.argument_checks import check_threads
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import element_type_of, storage_of
+from layout_ir.elements.aligned_arrays import aligned_empty, aligned_zeros
 from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.elements.quantization import Conversion, conversion_between, sides_of
 from layout_ir.errors import LayoutError, public, public_methods
@@ -306,4 +307,4 @@ def _fresh(packing: WeightPacking) -> Array:
     layout, kind = packing.destination.layout, storage_of(packing.destination.dtype)
     written = layout.is_dense() and (not layout.is_padded or layout.pad != "undef")
     size = -(-packing.sizes[1] // kind.itemsize)
-    return np.empty(size, kind) if written else np.zeros(size, kind)
+    return aligned_empty((size,), kind) if written else aligned_zeros((size,), kind)

@@ -24,6 +24,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.api.reorder_compilation import ScaledReorder, bound_kernel
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.caches import keeps_kernels
+from layout_ir.elements.aligned_arrays import aligned_empty, aligned_zeros
 from layout_ir.elements.element_types import ELEMENT_TYPES, bits_of, canonical_name
 from layout_ir.errors import LayoutError, public
 
@@ -123,7 +124,7 @@ def reorder(
             except (TypeError, AttributeError):
                 fits = False  # what is no array: the long way says so
             if fits:
-                target = np.empty(wanted, kind) if out is None else out
+                target = aligned_empty(wanted, kind) if out is None else out
                 try:
                     kernel(x, target)
                     return target
@@ -181,7 +182,7 @@ def _reorder(
     kind = x.dtype if dst_name == src_name else storage_of(dst_name)
     packed = bits_of(dst_name) < 8
     if out is None:
-        target = np.zeros(dst.nbytes(dst_name) if packed else dst.extent, kind)
+        target = aligned_zeros((dst.nbytes(dst_name) if packed else dst.extent,), kind)
         kernel(buffer, target)
         return target if packed else physical_array(target, dst)
     wanted = (dst.nbytes(dst_name),) if packed else physical_shape(dst)

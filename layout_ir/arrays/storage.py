@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.arrays.protocols import storage_of
+from layout_ir.elements.aligned_arrays import LINE, at_line
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.errors import LayoutError
 
 Array = NDArray[Any]
-
-_ALIGNMENT = 64  # a cache line, which every vector unit is content with
 
 
 @dataclass(slots=True)
@@ -105,12 +104,10 @@ class Storage:
 def allocate(nbytes: int, dtype: str) -> Array:
     """A zeroed row of `nbytes` bytes, aligned for vector code. Raises LayoutError where there is not as much memory."""
     try:
-        raw = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+        raw = np.zeros(nbytes + LINE, np.uint8)
     except (MemoryError, ValueError) as error:  # NumPy calls sizes that it cannot say a ValueError
         raise LayoutError(f"cannot allocate {nbytes} bytes of {dtype}: {error}") from None
-    start = -raw.ctypes.data % _ALIGNMENT
-    stored = storage_of(dtype)
-    return raw[start : start + nbytes].view(stored)
+    return at_line(raw, nbytes).view(storage_of(dtype))
 
 
 def row_of(buffer: Any, dtype: str, nbytes: int, what: str) -> Array:

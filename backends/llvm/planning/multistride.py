@@ -71,6 +71,13 @@ def multistrided(step: Step, pair: ElementPair, machine: Machine) -> list[Step]:
     return [step] if pieces is None else _in_parts(step, pieces, machine)
 
 
+def gain_by_parts(step: Step, pair: ElementPair, machine: Machine) -> float:
+    """How many times as fast as `step` the steps are that move a tile in parts by turns; 1 for one that stays whole."""
+    parts = multistrided(step, pair, machine) if isinstance(step.kernel, Tile) else [step]
+    is_cut = len(parts[0].loops) > len(step.loops)
+    return _gain(step.kernel, pair, machine.profile) if is_cut else 1.0
+
+
 def _gain(kernel: Kernel, pair: ElementPair, profile: MachineProfile) -> float:
     match kernel:
         case Copy():

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.machine.machine import LINE, PAGE, Machine
 from layout_ir.backends.llvm.planning.parallel import finished
 from layout_ir.dialects.kernel.plan import Blocking, Loop, Staged, Step, Tile
 from layout_ir.symbolic.symint import SymInt
@@ -23,6 +23,13 @@ of 16, 32 and 64 columns: 29, 31 and 25; of bf16, 32 and 64 columns: 28 and 20."
 
 _BUFFER = 4
 """A buffer takes at most one such part of L1: the rest is for the source, now and of the next block."""
+
+_PART_OF_L3 = 8
+"""What is prefetched waits in L2, or where it is more in the last level, of which others have their parts: two bands of
+rows take at most an eighth. Measured on Zen 3, T 256 x 32768, bands of 2 MiB: 10.9 GB/s, without 5.8."""
+
+_SHORTEST = PAGE // 2
+"""Bytes of a band at least."""
 
 
 def streamed_orders(step: Step, machine: Machine) -> Iterator[list[Step]]:
@@ -40,6 +47,32 @@ def streamed_orders(step: Step, machine: Machine) -> Iterator[list[Step]]:
         yield [replace(turned, prefetch=step.prefetch)]
     if not tile.cols.fold and tile.cols.stride == tile.rows.count * tile.width:
         yield from _columns_over_buffer(step, tile, machine)
+    if tile.rows.stride == tile.cols.count * tile.width and not tile.rows.fold:
+        yield from _in_bands(step, tile, machine)
+
+
+def _in_bands(step: Step, tile: Tile, machine: Machine) -> Iterator[list[Step]]:
+    """Rows that lie one behind the other, as many at a time as fill two lines of every column, or one.
+
+    Such a band is an interval of the source. While it is moved the next one is prefetched from end to end, evenly: the
+    processor sees a sequence, and helps. Measured on Zen 3, 64 MiB, one thread, GB/s of bands and of prefetches in
+    every row: 3136 x 64 of f32 18 and 12, 784 x 512 21 and 14, 1024 x 1024 15 and 9, 1024 x 1024 of bf16 13 and 9,
+    3136 x 128 of bytes 20 and 11; of one line and of two, 2048 x 2048 of f32 10.4 and 11.2, 3136 x 128 16.9 and 19.6.
+    """
+    rows, width = tile.rows, tile.width
+    high = LINE // width
+    if rows.count <= 4 * high or rows.count % high or tile.block("rows") != high:
+        return
+    most = machine.l3 // _PART_OF_L3 // 2 // rows.stride
+    deep = 2 * high if rows.count % (2 * high) == 0 and 2 * high <= most else high
+    if not _SHORTEST <= deep * rows.stride <= most * rows.stride:
+        return
+    down, along = Blocking("rows", high), Blocking("cols", tile.block("cols"))
+    schedule = (along, down) if deep > high else (down, along)
+    band = replace(tile, rows=replace(rows, count=deep), schedule=schedule, prefetch_distance=0)
+    loop = Loop(rows.count // deep, deep * rows.stride, deep * width)
+    step = finished(step, (*step.loops, loop), band)
+    yield [replace(step, prefetch=len(step.loops) - 1)]
 
 
 def _columns_over_buffer(step: Step, tile: Tile, machine: Machine) -> Iterator[list[Step]]:

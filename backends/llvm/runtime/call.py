@@ -7,7 +7,6 @@ from functools import lru_cache
 from operator import index
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.algebra.layout import Layout
@@ -26,6 +25,7 @@ from layout_ir.backends.llvm.runtime.profile_file import measured_once
 from layout_ir.backends.llvm.runtime.tuning import Choice, choose
 from layout_ir.caches import keeps_kernels
 from layout_ir.dialects.kernel.plan import Plan
+from layout_ir.elements.aligned_arrays import aligned_zeros
 from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
@@ -168,6 +168,6 @@ def reorder(
     """
     kernel = compile_reorder(src, dst, dtype)
     if out is None:
-        out = np.zeros(dst.extent, x.dtype)
+        out = aligned_zeros((dst.extent,), x.dtype)
     kernel(x, out)
     return out

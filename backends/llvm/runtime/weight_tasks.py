@@ -23,6 +23,7 @@ from layout_ir.backends.llvm.runtime.call import prepared
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.llvm.runtime.task_list import Task
 from layout_ir.caches import keeps_kernels
+from layout_ir.elements.aligned_arrays import LINE
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion, is_per_channel
 from layout_ir.errors import LayoutError
@@ -30,8 +31,6 @@ from layout_ir.errors import LayoutError
 _TASK = 512 << 10
 """Bytes of source and destination of a task, about: so many that taking it costs nothing, so few that L2 still holds
 what its sums read."""
-
-_LINE = 64
 
 Values = Mapping[str, NDArray[Any]]
 
@@ -133,7 +132,7 @@ def _cut(src: Layout, dst: Layout, conversion: Conversion, channels: tuple[int, 
     blocks = next((n for n in range(most, most // 2, -1) if digit.count % n == 0), most)
     # A line is written by one thread.
     width = digit.stride * bits_of(conversion.dst) // 8
-    while blocks * width % _LINE and width < _LINE and blocks < digit.count:
+    while blocks * width % LINE and width < LINE and blocks < digit.count:
         blocks += 1
     step = blocks * digit.unit
     if step >= extent:

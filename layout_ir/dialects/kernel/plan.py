@@ -26,12 +26,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from layout_ir.elements.aligned_arrays import LINE as LINE
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.symbolic.symint import Size
-
-LINE = 64
-"""Bytes of a cache line, on every machine that code is made for, and of the widest register."""
 
 # Loops ---------------------------------------------------------------------------------------------------------------
 
