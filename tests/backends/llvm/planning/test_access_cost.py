@@ -327,6 +327,39 @@ def test_negative_rows_that_are_followed_cost_nothing_nor_any_that_the_caches_ho
         )
 
 
+def _across(cols: int, *, distance: int = 0, machine: Machine = SLOW_JUMPS, volume: int = 64 << 20) -> float:
+    """Down 1024 rows of `cols` elements, one behind the other, to columns that share no sets."""
+    schedule = Blocking("cols", 16), Blocking("rows", 16)
+    tile = Tile(4, Axis(1024, 4 * cols), Axis(cols, 4096 + 192), schedule, True, square=True)
+    step = Step((), 0, 0, replace(tile, prefetch_distance=distance))
+    return _cost(step, volume=volume, machine=machine) / cols
+
+
+def test_in_memory_short_rows_that_are_not_read_as_they_lie_cost_more():
+    [one, more] = _across(16), _across(64)
+    assert more > 1.2 * one
+    # Prefetches in other rows than those that are read together help, at a price.
+    assert (
+        one < _across(64, distance=64 * 16 * 4, machine=FREE_JUMPS) + 1e-9 < _across(64, distance=64 * 16 * 4)
+    )
+
+
+def test_negative_prefetches_of_rows_that_are_read_together_come_for_nothing():
+    assert _across(64, distance=64 * 8 * 4) == _across(64)
+
+
+def test_negative_short_rows_in_the_caches_and_bands_that_are_prefetched_cost_no_more():
+    for distance in (0, 64 * 16 * 4):
+        in_cache = [
+            _across(64, distance=distance, volume=8 << 20, machine=x) for x in (SLOW_JUMPS, FREE_JUMPS)
+        ]
+        assert in_cache[0] == in_cache[1] < 1.1 * _across(16, volume=8 << 20)
+    schedule = Blocking("cols", 16), Blocking("rows", 16)
+    tile = Tile(4, Axis(32, 256), Axis(64, 4096 + 192), schedule, True, square=True)
+    band = Step((Loop(32, 32 * 256, 128),), 0, 0, tile, prefetch=0)
+    assert _cost(band, volume=64 << 20, machine=SLOW_JUMPS) / 64 < _across(64) / 1.2
+
+
 def _gain(rows: int, row: int, *, first: str = "cols", machine: Machine = WIDE) -> float:
     """What prefetches 256 bytes ahead save a transposition down all of its rows, or along 16 of them at a time."""
     schedule = Blocking(first, 16), Blocking("cols" if first == "rows" else "rows", 16)

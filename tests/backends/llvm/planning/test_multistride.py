@@ -15,7 +15,7 @@ from layout_ir.backends.llvm import compile_reorder
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.machine.profile import MachineProfile
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
-from layout_ir.backends.llvm.planning.multistride import multistrided
+from layout_ir.backends.llvm.planning.multistride import gain_by_parts, multistrided
 from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.dialects.kernel.plan import (
@@ -88,6 +88,22 @@ def test_a_tile_of_blocks_of_channels_goes_down_four_parts_of_its_rows():
     step = Step((), 0, 0, tile)
     part = _check(step, multistrided(step, MOVES, _gaining()))
     assert part.src >= 4 * 4096
+
+
+def test_what_parts_gain_is_known_of_a_tile_that_is_cut():
+    tile = move_tile(Loop(1088, 64, 4), Axis(16, 8192 + 256), 4, WIDE)
+    assert isinstance(tile, Tile)
+    tile = replace(tile, schedule=(Blocking("cols", 16), Blocking("rows", 16)), streaming=True)
+    machine = _gaining()
+    assert gain_by_parts(Step((), 0, 0, tile), MOVES, machine) == machine.profile.multistride_tile_gain > 1
+
+
+def test_negative_a_tile_that_stays_whole_and_a_copy_gain_nothing():
+    tile = move_tile(Loop(1024, 64, 4), Axis(16, 4096), 4, WIDE)  # places that share sets
+    assert isinstance(tile, Tile)
+    tile = replace(tile, schedule=(Blocking("cols", 16), Blocking("rows", 16)), streaming=True)
+    assert gain_by_parts(Step((), 0, 0, tile), MOVES, _gaining()) == 1
+    assert gain_by_parts(Step((), 0, 0, Copy(1 << 20, Loop(1, 0, 0))), MOVES, _gaining()) == 1
 
 
 def test_images_that_are_short_are_themselves_the_parts():

@@ -17,6 +17,8 @@ from tests.plan_evaluation import evaluate
 SCATTERED = replace(WIDE, measured=replace(WIDE.profile, streamed_jump_ns=2.0))
 """Where lines that are streamed to many places cost as much again."""
 
+ZEN3 = Machine("x86_64-unknown-linux-gnu", "znver3", "", 32, 32 << 10, 512 << 10, 32 << 20)
+
 
 def _transposition(rows: int, cols: int, width: int) -> Step:
     tile = move_tile(Loop(rows, width * cols, width), Axis(cols, width * rows), width, WIDE)
@@ -24,14 +26,19 @@ def _transposition(rows: int, cols: int, width: int) -> Step:
 
 
 @pytest.mark.parametrize(
-    "rows, cols, width", [(64, 96, 4), (16, 33, 4), (48, 95, 4), (32, 64, 2), (64, 71, 2), (64, 192, 1)]
-)
+    "rows, cols, width",
+    [
+        (64, 96, 4), (16, 33, 4), (48, 95, 4), (32, 64, 2), (64, 71, 2), (64, 192, 1),
+        (96, 64, 4), (80, 40, 4), (160, 33, 2), (320, 37, 1), (64, 48, 8),
+    ],
+)  # fmt: skip
 def test_every_order_moves_the_same_bytes(rows: int, cols: int, width: int):
     step = _transposition(rows, cols, width)
     size = rows * cols * width
     found = evaluate(Plan(width, size, size, (step,)))
     orders = list(streamed_orders(step, WIDE))
-    assert any(isinstance(part.kernel, Staged) for parts in orders for part in parts)
+    buffers = any(isinstance(part.kernel, Staged) for parts in orders for part in parts)
+    assert buffers or _bands(step)
     for parts in orders:
         plan = Plan(width, size, size, tuple(parts))
         check_plan(plan)
@@ -50,6 +57,43 @@ def test_a_buffer_holds_a_quarter_of_l1_and_each_load_prefetches_the_next_block(
 def test_negative_columns_that_overfill_the_buffer_stay_tiles():
     step = _transposition(256, 96, 4)
     assert not any(isinstance(part.kernel, Staged) for x in streamed_orders(step, WIDE) for part in x)
+
+
+def _bands(step: Step, machine: Machine = WIDE) -> list[Step]:
+    """The orders of `step` whose innermost loop prefetches its next iteration."""
+    steps = [step for parts in streamed_orders(step, machine) for step in parts]
+    return [step for step in steps if step.prefetch is not None and step.prefetch == len(step.loops) - 1]
+
+
+@pytest.mark.parametrize("rows, lines", [(96, 2), (80, 1)])
+def test_bands_are_intervals_of_the_source_and_write_whole_lines(rows: int, lines: int):
+    [band] = _bands(_transposition(rows, 40, 4))
+    loop, tile = band.loops[-1], band.kernel
+    assert isinstance(loop, Loop) and isinstance(tile, Tile)
+    assert loop.src == tile.rows.count * 160 == lines * 16 * 160
+    assert loop.dst == tile.rows.count * 4 == lines * 64
+    assert loop.count * tile.rows.count == rows and tile.streaming
+
+
+def test_negative_rows_with_something_between_them_are_in_no_bands():
+    tile = move_tile(Loop(96, 176, 4), Axis(40, 4 * 96), 4, WIDE)
+    assert isinstance(tile, Tile)
+    assert not _bands(Step((), 0, 0, replace(tile, streaming=True)))
+
+
+def test_negative_few_rows_and_very_long_ones_are_in_no_bands():
+    assert not _bands(_transposition(64, 40, 4))
+    assert not _bands(_transposition(96, 1 << 15, 4), replace(WIDE, l3=1 << 20))
+
+
+def test_in_memory_short_rows_are_moved_in_bands():
+    [step] = steps_of("nhwc", "nchw", (96, 64, 56, 56), machine=ZEN3)
+    assert step.prefetch == len(step.loops) - 1 == 1
+
+
+def test_negative_in_the_last_level_short_rows_are_in_no_bands():
+    [step] = steps_of("nhwc", "nchw", (4, 64, 56, 56), machine=ZEN3)
+    assert len(step.loops) == 1
 
 
 def test_negative_what_is_not_streamed_has_no_other_order():
