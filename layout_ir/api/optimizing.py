@@ -91,13 +91,18 @@ def optimize_onnx(
 def _state_boundary(graph: onnx.GraphProto, before: onnx.GraphProto) -> None:
     """Gives the inputs and outputs of a graph what is said of them `before`: names of extents, documentation.
 
-    ONNX Runtime writes the types that it infers, and nothing besides.
+    ONNX Runtime writes the types that it infers, and nothing besides. A tensor without a shape keeps the inferred one,
+    as a model is not valid without.
     """
     for values, own in ((graph.input, before.input), (graph.output, before.output)):
         stated = {value.name: value for value in own}
         for value in values:
-            if value.name in stated:
-                value.CopyFrom(stated[value.name])
+            if (said := stated.get(value.name)) is not None:
+                inferred = type(said.type)()
+                inferred.CopyFrom(value.type)
+                value.CopyFrom(said)
+                if said.type.HasField("tensor_type") and not said.type.tensor_type.HasField("shape"):
+                    value.type.CopyFrom(inferred)
 
 
 def check_proof(
