@@ -178,7 +178,9 @@ def _on_blocks(channels: int, *extents: int | str) -> onnx.ModelProto:
 
     nodes = [
         node("ReorderInput", ["x"], "a", channels_last=1),
-        node("Conv", ["a", "w"], "b", pads=[1, 1, 1, 1], strides=[2, 1], kernel_shape=[3, 3], activation="Relu"),
+        node(
+            "Conv", ["a", "w"], "b", pads=[1, 1, 1, 1], strides=[2, 1], kernel_shape=[3, 3], activation="Relu"
+        ),
         node("MaxPool", ["b"], "c", kernel_shape=[2, 2], ceil_mode=1, strides=[2, 2], pads=[0, 0, 0, 0]),
         node("Upsample", ["c"], "d", scales=[1, 1, 3, 2]),
         node("ReorderOutput", ["d"], "e", channels=12, channels_last=1),
