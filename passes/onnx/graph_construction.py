@@ -12,7 +12,6 @@ from layout_ir.passes.onnx.inferred_types import TypeInference, inferred_types
 from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.names_in_use import names_of, overridable_names
-from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.orders import Order
 from layout_ir.passes.onnx.value_shapes import shape_of
 
@@ -107,8 +106,4 @@ def rewritten_graph(
         Node(proto, graph) if origin is None else origin.kept_as(proto, graph)
         for proto, origin in zip(model.graph.node, origins or [None] * len(model.graph.node), strict=True)
     ]
-    for node in graph.nodes_of_model:
-        # What was written on the way to a value, as the extents of one in another order, was none of the graph before.
-        if node.origin is None and any(name and graph.shape(name) is None for name in node.outputs):
-            infer_results(graph, node, {})
     return graph

@@ -38,7 +38,7 @@ def infer_results(graph: Graph, node: Node, read: Mapping[str, NDArray[Any]]) ->
         *[attribute.SerializeToString() for attribute in node.proto.attribute],
     )
     if key not in graph.inferred:
-        types = {name: type for name in node.inputs if (type := _known_type(graph, name)) is not None}
+        types = {name: graph.types[name] for name in node.inputs if name in graph.types}
         found = inferred_results(node.proto, types, elements, graph.opsets, graph.functions)
         by_place = [(found[name], shape_of(found[name])) if name in found else None for name in node.outputs]
         graph.inferred[key] = names, by_place
@@ -61,22 +61,9 @@ def infer_results(graph: Graph, node: Node, read: Mapping[str, NDArray[Any]]) ->
     return known
 
 
-def _known_type(graph: Graph, name: str) -> onnx.TypeProto | None:
-    """The type of a value; of one in a graph that was written for another, that which its shape and elements make."""
-    type = graph.types.get(name)
-    if type is not None or not name:
-        return type
-    shape, element = graph.shape(name), graph.element_type(name)
-    if shape is None or not element:
-        return None
-    import onnx.helper
-
-    return onnx.helper.make_tensor_type_proto(element, shape)
-
-
 def _type_key(graph: Graph, name: str, shape: object) -> object:
     """What tells the type of a value, of this shape, from others."""
-    type = _known_type(graph, name)
+    type = graph.types.get(name)
     if type is None:
         return None
     return type.SerializeToString() if shape is None else (shape, type.tensor_type.elem_type)

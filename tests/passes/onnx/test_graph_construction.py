@@ -39,26 +39,6 @@ def test_a_graph_that_was_rewritten_has_the_types_that_inference_finds():
     assert graph.fresh("a") != "a"  # a name that the graph had before is not given to something else
 
 
-def test_what_was_written_on_the_way_has_the_types_that_inference_finds():
-    shape = oh.make_node("Shape", ["x"], ["s"])
-    before = _graph(model_of([shape], [value("x", "N", 1, 3)], [value("s", 3, dtype=onnx.TensorProto.INT64)]))
-    # The extents of the value in another order, put in that of the model.
-    nodes = [
-        transpose("x", "t", 2, 0, 1),
-        oh.make_node("Shape", ["t"], ["t_shape"]),
-        oh.make_node("Squeeze", ["t", "last"], ["t_squeezed"]),
-        oh.make_node("Gather", ["t_shape", "places"], ["s"]),
-    ]
-    constants = [initializer("last", np.array([2])), initializer("places", np.array([1, 2, 0]))]
-    model = model_of(
-        nodes, [value("x", "N", 1, 3)], [value("s", 3, dtype=onnx.TensorProto.INT64)], constants, opset=17
-    )
-    places = {"x": ("x", (0, 1, 2)), "t": ("x", (2, 0, 1)), "s": ("s", (0,))}
-    graph = rewritten_graph(model, before, places)
-    assert graph.shape("t_shape") == (3,) and graph.element_type("t_shape") == onnx.TensorProto.INT64
-    assert graph.shape("t_squeezed") == (3, "N")
-
-
 def test_a_node_that_is_as_it_was_is_not_read_again():
     model = model_of(
         [transpose("x", "a", 1, 0), oh.make_node("Relu", ["a"], ["y"])],
