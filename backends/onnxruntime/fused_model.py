@@ -38,8 +38,12 @@ def fused_model(path: str, title: str) -> onnx.ModelProto:
     for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
         setattr(model, name, getattr(before, name))
     model.graph.doc_string = before.graph.doc_string
-    del model.metadata_props[:]
-    model.metadata_props.extend(before.metadata_props)
+    for entries, own in (
+        (model.metadata_props, before.metadata_props),
+        (model.graph.metadata_props, before.graph.metadata_props),
+    ):
+        del entries[:]
+        entries.extend(own)
     # It states the versions of all domains that it knows.
     used = {domain_of(n.domain) for node in model.graph.node for n in (node, *nodes_within(node))}
     used |= {domain_of(entry.domain) for entry in before.opset_import}

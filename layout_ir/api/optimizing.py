@@ -74,6 +74,7 @@ def optimize_onnx(
             fused, target, shapes=sizes, certificate=certificate, time_limit=seconds_left()
         )
         if has_blocks(second.stored):
+            _state_boundary(second.stored.graph, first.stored.graph)
             second.notes.append(
                 f"ONNX Runtime by itself leaves {own.transposes} Transposes, {own.reorder_inputs} reorders into blocks "
                 f"and {own.reorder_outputs} out of them"
@@ -85,6 +86,23 @@ def optimize_onnx(
     result = optimize("ort-cpu", certificate=True, time_limit=seconds_left()) if certificate else first
     result.notes.append(note)
     return result
+
+
+def _state_boundary(graph: onnx.GraphProto, before: onnx.GraphProto) -> None:
+    """Gives the inputs and outputs of a graph what is said of them `before`: names of extents, documentation.
+
+    ONNX Runtime writes the types that it infers, and nothing besides. A tensor without a shape keeps the inferred one,
+    as a model is not valid without.
+    """
+    for values, own in ((graph.input, before.input), (graph.output, before.output)):
+        stated = {value.name: value for value in own}
+        for value in values:
+            if (said := stated.get(value.name)) is not None:
+                inferred = type(said.type)()
+                inferred.CopyFrom(value.type)
+                value.CopyFrom(said)
+                if said.type.HasField("tensor_type") and not said.type.tensor_type.HasField("shape"):
+                    value.type.CopyFrom(inferred)
 
 
 def check_proof(

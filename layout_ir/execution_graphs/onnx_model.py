@@ -340,47 +340,13 @@ def _skeleton(
 
 def _stand_ins(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto] | None:
     """Standard nodes whose last gives output 0 of `node` its type; None where a type they need is not known yet."""
-    from layout_ir.frontends.onnx.stand_ins import standard_nodes
-
-    return _blocked_stand_ins(node) if node.domain == NCHWC else standard_nodes(node, types)
-
-
-_OWN_ATTRIBUTES = ("activation", "activation_params", "channels_last", "channels")
-
-
-def _blocked_stand_ins(node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    import onnx
     import onnx.helper
 
-    attributes = {attribute.name: attribute for attribute in node.attribute}
-    source, target = node.input[0], node.output[0]
-    match node.op_type:
-        case "ReorderInput" | "ReorderOutput":
-            order = _channels_order(node.op_type, bool(_int(attributes.get("channels_last"))))
-            name, before = f"{target}/whole", list[onnx.NodeProto]()
-            if node.op_type == "ReorderOutput" and "channels" in attributes:
-                for key, number in (
-                    ("start", 0),
-                    ("end", attributes["channels"].i),
-                    ("axis", 1),
-                ):
-                    constant = onnx.helper.make_tensor(key, onnx.TensorProto.INT64, [1], [number])
-                    before.append(onnx.helper.make_node("Constant", [], [f"{target}/{key}"], value=constant))
-                bounds = [f"{target}/{key}" for key in ("start", "end", "axis")]
-                before.append(onnx.helper.make_node("Slice", [source, *bounds], [name]))
-                source = name
-            return [*before, onnx.helper.make_node("Transpose", [source], [target], perm=order)]
-        case "Upsample":
-            scales = (
-                [float(scale) for scale in attributes["scales"].ints] if "scales" in attributes else [1.0]
-            )
-            constant = onnx.helper.make_tensor("scales", onnx.TensorProto.FLOAT, [len(scales)], scales)
-            return [
-                onnx.helper.make_node("Constant", [], [f"{target}/scales"], value=constant),
-                onnx.helper.make_node("Resize", [source, "", f"{target}/scales"], [target]),
-            ]
-        case _:
-            made = onnx.NodeProto(op_type=node.op_type, output=[target])
-            made.input.extend(node.input[: 3 if node.op_type == "Conv" else 1])
-            made.attribute.extend(a for a in node.attribute if a.name not in _OWN_ATTRIBUTES)
-            return [made]
+    from layout_ir.frontends.onnx.stand_ins import standard_nodes
+
+    if node.domain == NCHWC and node.op_type == "ReorderInput":
+        # The channels that it reads: those of a last block that is not whole are no elements.
+        last = any(attribute.name == "channels_last" and attribute.i for attribute in node.attribute)
+        perm = _channels_order(node.op_type, last)
+        return [onnx.helper.make_node("Transpose", [node.input[0]], [node.output[0]], perm=perm)]
+    return standard_nodes(node, types)

@@ -234,6 +234,8 @@ class GraphRewriter:
             return name
         if is_blocked(before) or is_blocked(after):
             self._reorder(source, before, name, after, shape)
+            if shape is not None:
+                self._state_type(name, shape, self.graph.element_type(root), after)
             return name
         replaced = self.values.transposes.get(name)
         self.out.add("Transpose", [source], name, perm=list(transposition(before, after)))
@@ -382,8 +384,9 @@ class GraphRewriter:
         import onnx.helper
 
         if element:
-            # Names that inference made up for extents (unk__0) mean nothing in a file.
-            named = [None if is_made_up(n) else n for n in shape]
+            # Names that inference made up for extents (unk__0) mean nothing in a file, unless an input has them, too.
+            stated = self.graph.input_extents
+            named = [None if is_made_up(n) and n not in stated else n for n in shape]
             extents = [named[d] for d in (channels_second(order) if is_blocked(order) else order)]
             if is_blocked(order):
                 extents[1] = padded_channels(extents[1], self.plan.problem.consumer.block)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from layout_ir.frontends.onnx.function_body import TensorType, constant_type, type_of
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.made_up_extents import is_made_up
-from layout_ir.frontends.onnx.stand_ins import UNTYPED, standard_nodes
+from layout_ir.frontends.onnx.stand_ins import DOMAINS, UNTYPED, standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_of, outer_names
 from layout_ir.passes.onnx.computed_ranges import write_out_ranges
 from layout_ir.passes.onnx.model_constants import node_constants
@@ -319,7 +319,7 @@ def _made_standard(
 
 def is_of_runtime(node: onnx.NodeProto, own: Container[tuple[str, str]]) -> bool:
     """Whether standard nodes may stand in for a node; `own` are the functions of the model."""
-    is_named = node.domain == "com.microsoft" or node.op_type in UNTYPED
+    is_named = node.domain in DOMAINS or node.op_type in UNTYPED
     return is_named and (node.domain, node.op_type) not in own
 
 

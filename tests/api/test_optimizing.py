@@ -86,6 +86,35 @@ def test_what_is_in_blocks_already_stays_as_it_is_and_that_is_said() -> None:
     assert again.certificate is not None and check_proof(again.certificate, result.model, "ort-cpu", {})
 
 
+def test_inputs_and_outputs_of_a_blocked_model_are_described_as_they_were() -> None:
+    runtime()
+    model = _squeezed()
+    model.graph.input[0].doc_string = "a picture"
+    (output,) = model.graph.output
+    output.doc_string = "what is seen in it"
+    output.type.CopyFrom(onnx.helper.make_tensor_type_proto(1, ["batch", None, 16, "columns"]))
+    result = li.optimize_onnx(model, BLOCKED).model
+    assert result.graph.input == model.graph.input and result.graph.output == model.graph.output
+
+
+@pytest.mark.parametrize("batch", ["batch", "unk__7"])
+def test_what_stands_behind_reorders_costs_as_much_when_the_model_is_read_again(batch: str) -> None:
+    # Nodes on blocked channels mean nothing to shape inference. The name is one that it could have made up.
+    runtime()
+    ops: list[Op] = [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Reshape", ["c", "list"], "r", {}),
+        ("Transpose", ["r"], "t", {"perm": [2, 0, 1]}),
+        ("Softmax", ["t"], "y", {"axis": 2}),
+    ]
+    constants = {"w": floats(4 * B, 2 * B, 1, 1), "list": np.array([0, 0, 64])}
+    model = network(ops, constants, {"x": (batch, 2 * B, 8, 8)}, ["y"])
+    result = li.optimize_onnx(model, BLOCKED)
+    again = li.optimize_onnx(result.model, BLOCKED)
+    assert again.model == result.model
+    assert again.before.nbytes == 2 * 4 * 4 * B * 64  # of the Transpose, for a batch of one
+
+
 def test_negative_a_proof_for_blocks_is_of_no_model_that_has_them() -> None:
     runtime()
     result = li.optimize_onnx(_squeezed(), BLOCKED, certificate=True)

@@ -144,14 +144,19 @@ def _product_with_bits(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProt
 
 def _of_columns(node: onnx.NodeProto, count: int) -> list[onnx.NodeProto]:
     """The rows of input 0, of so many columns."""
+    return _of_extent(node.input[0], "result", -1, count)
+
+
+def _of_extent(source: str, target: str, axis: int, extent: int) -> list[onnx.NodeProto]:
+    """A tensor with another extent along an axis."""
     import onnx
     import onnx.helper
 
     zero = onnx.helper.make_tensor("zero", onnx.TensorProto.INT64, [1], [0])
     return [
-        _integers("shape", [count]),
-        onnx.helper.make_node("ConstantOfShape", ["shape"], ["columns"], value=zero),
-        onnx.helper.make_node("Gather", [node.input[0], "columns"], ["result"], axis=-1),
+        _integers("shape", [extent]),
+        onnx.helper.make_node("ConstantOfShape", ["shape"], ["places"], value=zero),
+        onnx.helper.make_node("Gather", [source, "places"], [target], axis=axis),
     ]
 
 
@@ -161,6 +166,46 @@ def _integers(name: str, numbers: Sequence[int]) -> onnx.NodeProto:
 
     tensor = onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [len(numbers)], numbers)
     return onnx.helper.make_node("Constant", [], [name], value=tensor)
+
+
+def _into_blocks(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
+    """ReorderInput: NCHW, or NHWC by a flag, to a tensor of blocks whose dims are n, c, h, w.
+
+    Channels of blocks that are not whole are made more, by how many depends on the processor.
+    """
+    import onnx.helper
+
+    last = any(a.name == "channels_last" and a.i for a in node.attribute)
+    channels = types(node.input[0]).extents[3 if last else 1]
+    if not isinstance(channels, int) or channels % LARGEST_BLOCK:
+        return []
+    perm = (0, 3, 1, 2) if last else range(4)
+    return [onnx.helper.make_node("Transpose", [node.input[0]], ["result"], perm=perm)]
+
+
+def _out_of_blocks(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
+    """ReorderOutput: as many channels as an attribute says."""
+    import onnx.helper
+
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
+    source, nodes = node.input[0], list[onnx.NodeProto]()
+    if "channels" in attributes:
+        nodes, source = _of_extent(source, "channels", 1, attributes["channels"]), "channels"
+    perm = (0, 2, 3, 1) if attributes.get("channels_last") else range(4)
+    return [*nodes, onnx.helper.make_node("Transpose", [source], ["result"], perm=perm)]
+
+
+def _enlarged(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
+    """Upsample of blocks: by whole factors."""
+    import onnx
+    import onnx.helper
+
+    factors = next((list(a.ints) for a in node.attribute if a.name == "scales"), [1] * 4)
+    scales = onnx.helper.make_tensor("scales", onnx.TensorProto.FLOAT, [len(factors)], factors)
+    return [
+        onnx.helper.make_node("Constant", [], ["scales"], value=scales),
+        onnx.helper.make_node("Resize", [node.input[0], "", "scales"], ["result"]),
+    ]
 
 
 def _attention(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
@@ -219,6 +264,8 @@ def _embedded(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
 
 _WITH_SUM = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 """Those whose output 3 is the sum of input and skip, of the type of output 0."""
+LARGEST_BLOCK = 16
+"""The channels of a block on processors with vectors of 512 bits; others have 8."""
 _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
 
 STAND_INS: dict[str, StandIn] = {
@@ -238,6 +285,12 @@ STAND_INS: dict[str, StandIn] = {
     "com.microsoft.QLinearConcat": _concatenated,
     "com.microsoft.QLinearGlobalAveragePool": _pool("GlobalAveragePool"),
     "com.microsoft.QLinearWhere": _as("Where", 0, 1, 4),
+    "com.microsoft.nchwc.Conv": _as("Conv", 0, 1, attributes=_WINDOW),
+    "com.microsoft.nchwc.ReorderInput": _into_blocks,
+    "com.microsoft.nchwc.ReorderOutput": _out_of_blocks,
+    "com.microsoft.nchwc.Upsample": _enlarged,
+    **{f"com.microsoft.nchwc.{n}": _as(n, 0, attributes=_WINDOW) for n in ("AveragePool", "MaxPool")},
+    **{f"com.microsoft.nchwc.{n}": _as(n, 0) for n in ("GlobalAveragePool", "GlobalMaxPool")},
     **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), _as("Add", 0, 3)),
     **{
         f"com.microsoft.{name}": _as("Identity", 0)
@@ -247,7 +300,9 @@ STAND_INS: dict[str, StandIn] = {
         )
     },
 }  # fmt: skip
-"""By domain and operator, for what ONNX Runtime writes at optimization level extended and its quantizer."""
+"""By domain and operator, for what ONNX Runtime writes in its optimizations, and its quantizer."""
+DOMAINS = frozenset(name.rpartition(".")[0] for name in STAND_INS if "." in name)
+"""The domains of these but the default one."""
 
 UNTYPED = frozenset(name for name in STAND_INS if "." not in name)
 """Those of the default domain: of some ONNX lacks the inference, others are ONNX Runtime's own."""

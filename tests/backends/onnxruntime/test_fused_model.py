@@ -27,6 +27,7 @@ def _model() -> onnx.ModelProto:
     model = network(ops, constants, {"x": ("n", 8, 6, 6)}, ["y"])
     model.doc_string, model.producer_name = "a network", "its maker"
     model.metadata_props.add(key="licence", value="of its own")
+    model.graph.metadata_props.add(key="made by", value="an exporter")
     return model
 
 
@@ -37,6 +38,7 @@ def test_it_has_fewer_nodes_the_same_outputs_and_what_the_model_says_of_itself(t
     fused = fused_model(str(path), "the network")
     assert names(fused.graph.node) == ["FusedConv"]
     assert fused.metadata_props == model.metadata_props and fused.doc_string == model.doc_string
+    assert fused.graph.metadata_props == model.graph.metadata_props
     assert {entry.domain for entry in fused.opset_import} == {"", "com.microsoft"}
     assert fused.graph.input == model.graph.input
     feeds = {"x": floats(3, 8, 6, 6)}

@@ -15,9 +15,11 @@ import layout_ir as li
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.passes.onnx import inferred_types as inferred_types_module
 from layout_ir.passes.onnx import repeated_inference, whole_inference
+from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
 from layout_ir.passes.onnx.inferred_types import TypeInference, inferred_types
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 from tests.frontends.onnx.onnxruntime_oracle import session_results
+from tests.passes.onnx.blocked_networks import runtime
 from tests.passes.onnx.computed_extents import Draft, alike
 from tests.passes.onnx.optimized import FLOAT, initializer, model_of, transpose, value
 from tests.seeds import seeds
@@ -166,6 +168,44 @@ def test_what_onnx_runtime_fuses_has_the_type_of_what_it_was():
     (types,) = inferred_types(model, frozenset(), {}, {}, {})
     assert [_shape(types[name])[:2] for name in "abcdef"] == [["N", 4]] * 4 + [["N", 8], ["N", 4]]
     assert types["e"].tensor_type.elem_type == 2
+
+
+def _on_blocks(channels: int, *extents: int | str) -> onnx.ModelProto:
+    """A network on blocked channels that takes NHWC and gives 12 channels last; each result but blocks is an output."""
+
+    def node(op_type: str, inputs: list[str], output: str, **attributes: Any) -> onnx.NodeProto:
+        return oh.make_node(op_type, inputs, [output], domain=NCHWC_DOMAIN, **attributes)
+
+    nodes = [
+        node("ReorderInput", ["x"], "a", channels_last=1),
+        node(
+            "Conv", ["a", "w"], "b", pads=[1, 1, 1, 1], strides=[2, 1], kernel_shape=[3, 3], activation="Relu"
+        ),
+        node("MaxPool", ["b"], "c", kernel_shape=[2, 2], ceil_mode=1, strides=[2, 2], pads=[0, 0, 0, 0]),
+        node("Upsample", ["c"], "d", scales=[1, 1, 3, 2]),
+        node("ReorderOutput", ["d"], "e", channels=12, channels_last=1),
+        node("GlobalAveragePool", ["d"], "f"),
+        node("ReorderOutput", ["f"], "g", channels=12),
+    ]
+    weights = initializer("w", np.ones((16, -(-channels // 16) * 16, 3, 3), np.float32))
+    outputs = [oh.make_tensor_value_info(name, FLOAT, None) for name in "eg"]
+    model = model_of(nodes, [value("x", *extents, channels)], outputs, [weights])
+    model.opset_import.append(oh.make_opsetid(NCHWC_DOMAIN, 1))
+    return model
+
+
+def test_operators_on_blocked_channels_have_the_shapes_that_onnx_runtime_gives_them():
+    runtime()
+    e, g = session_results(_on_blocks(32, 2, 7, 6), {"x": np.ones((2, 7, 6, 32), np.float32)})
+    (types,) = inferred_types(_on_blocks(32, 2, 7, 6), frozenset(), {}, {}, {})
+    assert _shape(types["e"]) == list(e.shape) and _shape(types["g"]) == list(g.shape)
+    (types,) = inferred_types(_on_blocks(32, "N", 7, "W"), frozenset(), {}, {}, {})
+    assert _shape(types["a"]) == ["N", 32, 7, "W"] and _shape(types["b"])[:3] == ["N", 16, 4]
+
+
+def test_negative_channels_that_are_no_whole_blocks_on_every_processor_are_not_told():
+    (types,) = inferred_types(_on_blocks(8, 2, 7, 6), frozenset(), {}, {}, {})
+    assert not types.keys() & set("abcdf")
 
 
 @pytest.mark.parametrize("flags", [{"transB": 1}, {"transA": 1}], ids=str)
