@@ -410,7 +410,7 @@ class _Planner:
             return MemoryArgument(number, operand.descriptor, place.buffer, place.offset)
         assert operand.constant is not None
         wanted = operand.descriptor or descriptor.descriptor(number)
-        buffer = self._memory.packed(operand.constant, wanted)
+        buffer = self._memory.packed(operand.constant, wanted, operand.order)
         return MemoryArgument(number, wanted, buffer)
 
     # What steps are, for people ---------------------------------------------------------------------------------

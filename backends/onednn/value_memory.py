@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.onednn import memory_descriptors as descriptors
+from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.placement import Part
@@ -29,6 +30,9 @@ from layout_ir.errors import LayoutError
 
 _LOOKED_AT = 64
 """Bytes of a constant by which others are found that may be equal."""
+
+_MOVED = 1 << 20
+"""Bytes of a constant that are put in order at once, about: enough for what NumPy takes per call not to tell."""
 
 
 class ValueMemory:
@@ -108,9 +112,16 @@ class ValueMemory:
         self._plan.buffers.append(buffer)
         return buffer
 
-    def packed(self, constant: Array, wanted: MemoryDescriptor) -> Buffer:
-        """A buffer with a constant as `wanted` has it."""
+    def packed(
+        self, constant: Array, wanted: MemoryDescriptor, order: tuple[int, Array] | None = None
+    ) -> Buffer:
+        """A buffer with a constant as `wanted` has it; with `order`, a dim and indices, its elements in that order."""
         library, dtype = self._plan.library, descriptors.dtype_of_array(constant)
+        if order is not None:
+            strides = _plain_strides(wanted, constant.shape, dtype)
+            if strides is not None:
+                return self._constant(_stored_in_order(constant, *order, strides, wanted.nbytes))
+            constant = np.take(constant, order[1], axis=order[0])
         plain = descriptors.row_major(library, constant.shape, dtype)
         if library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
             return self._constant(_stored(constant))
@@ -168,6 +179,35 @@ class ValueMemory:
 def with_layout(place: Place, layout: Layout) -> Place:
     """The same buffer under another layout."""
     return replace(place, layout=layout)
+
+
+def _plain_strides(
+    descriptor: MemoryDescriptor, shape: tuple[int, ...], dtype: str
+) -> tuple[int, ...] | None:
+    """How far elements of `dtype` are apart in a tensor of `shape`; None for one in blocks, or of other elements."""
+    library = descriptor.library
+    try:
+        strides = descriptor.blocking().strides
+        plain = descriptors.strided(library, shape, strides, dtype)
+    except Refused:
+        return None
+    return strides if library.api.dnnl_memory_desc_equal(plain.handle, descriptor.handle) else None
+
+
+def _stored_in_order(array: Array, dim: int, order: Array, strides: tuple[int, ...], nbytes: int) -> Array:
+    """`nbytes` bytes with the elements of `array` so many `strides` apart, in `order` along a dim.
+
+    They are moved some at a time: all in order would be another copy of weights that take half of the memory.
+    """
+    stored = aligned(nbytes)
+    stored[...] = 0
+    item = array.itemsize
+    seen = np.ndarray(array.shape, array.dtype, stored, strides=[stride * item for stride in strides])
+    source, target = array.swapaxes(0, dim), seen.swapaxes(0, dim)
+    step = max(1, _MOVED * len(order) // max(array.nbytes, 1))
+    for start in range(0, len(order), step):
+        target[start : start + step] = source[order[start : start + step]]
+    return stored
 
 
 def _stored(array: Array) -> Array:

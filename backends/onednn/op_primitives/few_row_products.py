@@ -47,7 +47,8 @@ def inner_product(primitive: OpPrimitive, rows: Collection[int], values: Values)
     if len(rows) > 1 or parts_of(left.blocking().dims[0], k, n) != 1:
         return None
     library, operands = values.library, dict(primitive.operands)
-    operands[Argument.WEIGHTS] = replace(weights, constant=weights.constant.T)
+    order = None if weights.order is None else (1 - weights.order[0], weights.order[1])
+    operands[Argument.WEIGHTS] = replace(weights, constant=weights.constant.T, order=order)
     if bias is not None:
         bias = descriptors.row_major(library, (n,))
         given = operands[Argument.BIAS]

@@ -95,11 +95,13 @@ class _StoredValues(Values):
 
 def _without_zero_point(stored: Array, found: Dequantized) -> Array:
     """The integers less their zero points, as s8. Raises Refused where they are not."""
+    if stored.dtype == np.int8 and not any(found.zero_point):
+        return stored
     shape = [1] * stored.ndim
     if len(found.zero_point) > 1:
         assert found.dim is not None
         shape[found.dim] = -1
-    numbers = stored.astype(np.int64) - np.asarray(found.zero_point).astype(np.int64).reshape(shape)
+    numbers = np.subtract(stored, np.asarray(found.zero_point).astype(np.int32).reshape(shape), dtype=np.int32)
     if np.min(numbers, initial=0) < -128 or np.max(numbers, initial=0) > 127:
         raise Refused("weights less their zero point are no integers of 8 bits")
     return numbers.astype(np.int8)
@@ -150,7 +152,7 @@ def is_exact(library: Library, x: Dequantized, w: Dequantized) -> bool:
         weights = _without_zero_point(stored, w)
     except Refused:
         return False
-    return int(np.max(np.abs(weights.astype(np.int64)), initial=0)) <= _SEVEN_BITS
+    return bool(np.max(weights, initial=0) <= _SEVEN_BITS and np.min(weights, initial=0) >= -_SEVEN_BITS)
 
 
 def _on_stored(

@@ -111,8 +111,8 @@ def gemm(op: nn.GemmOp, values: Values) -> Candidates:
     if right is not None:
         matrix = right.T if op.trans_b else right
         matrix, alpha = (matrix, alpha) if alpha == 1 else (matrix * np.float32(alpha), 1.0)
-        rows = matrix if order is None else matrix[order]
-        weights, wanted = values.packed(rows, chosen=True, dtype=values.dtype(op.b))
+        weights, wanted = values.packed(matrix, chosen=True, dtype=values.dtype(op.b))
+        weights = weights if order is None else replace(weights, order=(0, order))
     else:
         plain = values.descriptor(op.b)
         wanted = _transposed(plain) if op.trans_b else plain

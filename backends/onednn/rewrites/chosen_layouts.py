@@ -20,6 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.backends.onednn.library import Library
 from layout_ir.backends.onednn.op_group import single_op_group
@@ -75,7 +76,9 @@ def _is_joined_by_moves(op: nn.ConcatOp) -> bool:
 def _join_elsewhere(op: nn.ConcatOp) -> None:
     """Joins the parts of a concat in channels last, where there are channels, else row-major."""
     layout = layout_at_run_time(op.result.type)
-    fmt = activation(layout.rank - 2, "nSc") if layout.rank > 2 else Format.row_major(layout.names)
+    # Of any number of dims: a transposed convolution by phases joins its results in more than five.
+    order = [0, *range(2, layout.rank), 1] if layout.rank > 2 else range(layout.rank)
+    fmt = Format(layout.names, tuple(map(Factor, order)))
     build = Builder(InsertPoint.before(op))
     inner = op.create(
         operands=op.operands,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
+import pytest
 
 import layout_ir as li
 from layout_ir.backends.onednn.plan_steps import Owner
@@ -42,3 +45,27 @@ def test_equal_constants_are_stored_once():
     stored = [buffer.size for buffer in li.compile(module).plan.buffers if buffer.owner is Owner.CONSTANT]
     # Once each: packed matrices have a few columns more.
     assert len(stored) == 2 and all(4 * 32 * 32 <= size < 2 * 4 * 32 * 32 for size in stored)
+
+
+@pytest.mark.parametrize("shape", [(64, 128), (64, 2500)], ids=["a few bytes", "more than are moved at once"])
+def test_rows_of_a_constant_are_put_in_order_as_they_are_packed(shape: tuple[int, int]):
+    # As of a flattened picture in channels last: the product is one with rows of the constant in that order.
+    order, (k, n) = f"(m, k) : [m*{shape[0]}, k*1, k:{shape[0] // 4}*4]", shape
+    program = Program((12, k))
+    b = program.constant(numbers(shape, 1))
+    compare(program.module(program.add(nn.GemmOp, program.argument(0, order), b)), numbers((12, k)))
+
+
+def test_weights_in_another_order_are_not_copied_before_they_are_packed():
+    program = Program((12, 4096))
+    weights = np.arange(4096 * 1024, dtype=np.float32).reshape(4096, 1024)
+    order = "(m, k) : [m*4096, k*1, k:1024*4]"
+    module = program.module(program.add(nn.GemmOp, program.argument(0, order), program.constant(weights)))
+    tracemalloc.start()
+    try:
+        li.compile(module, threads=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The module is the caller's; its weights once more as they are packed, and a part of them.
+    assert weights.nbytes < peak < 1.7 * weights.nbytes

@@ -136,6 +136,15 @@ def test_concats_need_no_reference_where_parts_begin_within_blocks(
     compare(program.module(joined), *(numbers(shape, k) for k, shape in enumerate(shapes)))
 
 
+def test_concats_of_more_dims_than_pictures_have_need_no_reference_either():
+    blocks = "(n, c, a, b, d, e) : [n, c, a, b, d, e, c:8], pad = zero"
+    shapes = [(1, 12, count, 3, 2, 2) for count in (1, 2)]
+    program = Program(*shapes)
+    parts = [program.add(nn.ReluOp, program.argument(k, blocks), format=blocks) for k in range(2)]
+    joined = program.add(nn.ConcatOp, *parts, axis=2, format=blocks)
+    compare(program.module(joined), *(numbers(shape, k) for k, shape in enumerate(shapes)))
+
+
 def test_negative_a_concat_of_whole_blocks_stays():
     program = Program((2, 16, 5, 4), (2, 32, 5, 4))
     parts = [program.argument(number, "nChw16c") for number in range(2)]
