@@ -199,7 +199,7 @@ def _stored_in_order(array: Array, dim: int, order: Array, strides: tuple[int, .
 
     They are moved some at a time: all in order would be another copy of weights that take half of the memory.
     """
-    stored = aligned(nbytes)
+    stored = aligned_bytes(nbytes)
     stored[...] = 0
     item = array.itemsize
     seen = np.ndarray(array.shape, array.dtype, stored, strides=[stride * item for stride in strides])
