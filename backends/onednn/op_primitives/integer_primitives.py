@@ -101,7 +101,9 @@ def _without_zero_point(stored: Array, found: Dequantized) -> Array:
     if len(found.zero_point) > 1:
         assert found.dim is not None
         shape[found.dim] = -1
-    numbers = np.subtract(stored, np.asarray(found.zero_point).astype(np.int32).reshape(shape), dtype=np.int32)
+    numbers = np.subtract(
+        stored, np.asarray(found.zero_point).astype(np.int32).reshape(shape), dtype=np.int32
+    )
     if np.min(numbers, initial=0) < -128 or np.max(numbers, initial=0) > 127:
         raise Refused("weights less their zero point are no integers of 8 bits")
     return numbers.astype(np.int8)

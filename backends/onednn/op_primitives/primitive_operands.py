@@ -39,8 +39,8 @@ class Operand:
     constant: Array | None = None
     """The elements of a constant, in the extents that the primitive knows."""
     order: tuple[int, Array] | None = None
-    """Where a constant is not to lie as `constant` does: a dim, and which index of it comes at each place. Weights may be
-    as large as all else together, so they are put in order when they are packed, not before."""
+    """Where a constant is not to lie as `constant` does: a dim, and which index of it comes at each place. Weights may
+    be as large as all else together, so they are put in order when they are packed, not before."""
     moved: Layout | None = None
     """The layout into which the value is brought first, where the primitive does not take it as it lies."""
 

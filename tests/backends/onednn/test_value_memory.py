@@ -50,7 +50,8 @@ def test_equal_constants_are_stored_once():
 @pytest.mark.parametrize("shape", [(64, 128), (64, 2500)], ids=["a few bytes", "more than are moved at once"])
 def test_rows_of_a_constant_are_put_in_order_as_they_are_packed(shape: tuple[int, int]):
     # As of a flattened picture in channels last: the product is one with rows of the constant in that order.
-    order, (k, n) = f"(m, k) : [m*{shape[0]}, k*1, k:{shape[0] // 4}*4]", shape
+    k = shape[0]
+    order = f"(m, k) : [m*{k}, k*1, k:{k // 4}*4]"
     program = Program((12, k))
     b = program.constant(numbers(shape, 1))
     compare(program.module(program.add(nn.GemmOp, program.argument(0, order), b)), numbers((12, k)))
