@@ -55,7 +55,8 @@ def optimize_onnx(
     """
     shapes = checked_shapes(shapes)
     optimize = partial(optimize_model.optimize_orders, source, inputs=inputs, outputs=outputs, shapes=shapes)
-    if not consumer_named(target).block:
+    consumer = consumer_named(target)
+    if not consumer.block:
         return optimize(target, certificate=certificate, time_limit=time_limit)
     begin = time.monotonic()
 
@@ -63,12 +64,13 @@ def optimize_onnx(
         return None if time_limit is None else max(begin + time_limit - time.monotonic(), 0.0)
 
     first = optimize("ort-cpu", time_limit=time_limit)
+    note = "no value is to be in blocks: the model is optimized for ort-cpu"
     if has_blocks(first.stored):
         note = (
             "the model has nodes on blocked channels: their layouts were chosen when it was made, and stay; the rest "
             f"is optimized for ort-cpu ({target} is for the model that it was made from)"
         )
-    else:
+    elif consumer.may_have_blocks(first.stored):
         fused, sizes, own = _fused(first, shapes)
         second = optimize_model.optimize_orders(
             fused, target, shapes=sizes, certificate=certificate, time_limit=seconds_left()
@@ -82,7 +84,6 @@ def optimize_onnx(
             return replace(
                 second, before=first.before, obligations=first.obligations, transposed=first.transposed
             )
-        note = "no value is to be in blocks: the model is optimized for ort-cpu"
     result = optimize("ort-cpu", certificate=True, time_limit=seconds_left()) if certificate else first
     result.notes.append(note)
     return result

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from platform import machine
+from typing import TYPE_CHECKING
 
 from layout_ir.errors import LayoutError
+from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.subgraphs import bodies_of
 from layout_ir.passes.onnx.blocked_channels import (
     can_reorder,
     channels_last,
@@ -24,6 +27,9 @@ from layout_ir.passes.onnx.node_models.quantized_operators import RUNTIME_WINDOW
 from layout_ir.passes.onnx.node_models.same_order import SOFTMAXES, Softmax
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
+
+if TYPE_CHECKING:
+    import onnx
 
 KIBIBYTE = 1 << 12
 """The cost of reading and writing a kibibyte in another order."""
@@ -134,6 +140,12 @@ class Consumer:
         """Whether a node may have a blocked result although no blocked value reaches it."""
         return bool(self.starters) and _key(node) in self.starters
 
+    def may_have_blocks(self, model: onnx.ModelProto) -> bool:
+        """Whether a model, its subgraphs and functions included, has an operator whose result may be blocked though no
+        blocked value reaches it."""
+        nodes = (node for body in bodies_of(model) for node in body.node)
+        return any(_named(domain_of(node.domain), node.op_type) in self.starters for node in nodes)
+
     def model_of(self, node: Node) -> NodeModel | None:
         """The model of a node; None where it is known on the dims of the file only."""
         if node.captures or (node.domain, node.op_type) in node.graph.functions:
@@ -158,7 +170,11 @@ def _dequantized(node: Node, number: int) -> Node | None:
 
 def _key(node: Node) -> str:
     """The name of the operator of a node, with its domain in front where that is not ONNX's own."""
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    return _named(node.domain, node.op_type)
+
+
+def _named(domain: str, kind: str) -> str:
+    return f"{domain}.{kind}" if domain else kind
 
 
 _DEQUANTIZED_PRODUCTS = MatMul(), MatMul(is_packed=True)

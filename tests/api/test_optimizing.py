@@ -137,6 +137,26 @@ def test_negative_where_nothing_is_to_be_in_blocks_the_model_is_that_for_plain_o
     assert "no value is to be in blocks" in result.notes[-1]
 
 
+def test_negative_a_model_without_what_starts_blocks_is_not_fused_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runtime()
+
+    def fused(*_: object) -> None:
+        raise LayoutError("ONNX Runtime was asked")
+
+    monkeypatch.setattr("layout_ir.backends.onnxruntime.fused_model.fused_model", fused)
+    ops: list[Op] = [("Relu", ["x"], "r", {}), ("Concat", ["r", "x"], "y", {"axis": 1})]
+    assert li.optimize_onnx(network(ops, {}, {"x": (1, B, 6, 6)}, ["y"]), BLOCKED).target == "ort-cpu"
+    with pytest.raises(LayoutError, match="was asked"):
+        li.optimize_onnx(
+            network(
+                [*ops, ("MaxPool", ["x"], "z", {"kernel_shape": [2, 2]})], {}, {"x": (1, B, 6, 6)}, ["y", "z"]
+            ),
+            BLOCKED,
+        )
+
+
 def test_a_network_of_half_precision_is_in_blocks_where_onnx_runtime_casts() -> None:
     runtime()
     half = {f"w{k}": floats(2 * B, 2 * B, 3, 3, seed=k).astype(np.float16) / 16 for k in range(2)}
