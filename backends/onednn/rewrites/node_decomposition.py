@@ -13,6 +13,7 @@
     GatherElements, GatherND, Col2Im       gathers and transpositions (`gather_decomposition`)
     OneHot, Hardmax, ReverseSequence, ...  comparisons of indices (`mask_decomposition`)
     LpNormalization, LpPool, ...           powers, sums and roots (`norm_decomposition`)
+    MaxPool with indices                   gathers, and where the largest elements are (`pool_decomposition`)
     GridSample                             gathers and a weighed sum (`grid_decomposition`)
     DeformConv                             the same, and a product (`deformed_convolution`)
     RoiAlign                               the same on channels last, for which there is a loop (`region_decomposition`)
@@ -73,6 +74,7 @@ from layout_ir.backends.onednn.rewrites.packed_integers import (
     has_integer_kernel,
     multiplied_rows,
 )
+from layout_ir.backends.onednn.rewrites.pool_decomposition import pooled_with_indices
 from layout_ir.backends.onednn.rewrites.recurrent_decomposition import split_recurrent
 from layout_ir.backends.onednn.rewrites.region_decomposition import pooled_regions
 from layout_ir.backends.onednn.rewrites.resize_decomposition import resized
@@ -479,6 +481,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "ReverseSequence": reversed_sequences,
     "Dropout": dropped_out,
     "LpNormalization": normalized_by_norm,
+    "MaxPool": pooled_with_indices,
     "LpPool": pooled_by_norm,
     "GlobalLpPool": pooled_globally_by_norm,
     "DFT": transformed,
