@@ -26,6 +26,7 @@ from layout_ir.errors import LayoutError
 _TYPES = {
     "f32": "float",
     "f64": "double",
+    **dict.fromkeys(("f16", "bf16"), "i16"),  # which not every processor adds or compares
     **{f"{sign}{bits}": f"i{bits}" for sign in ("i", "ui") for bits in (8, 16, 32, 64)},
 }
 """Of elements, in LLVM IR."""
@@ -235,9 +236,23 @@ def _key_of(dtype: str, largest: bool) -> tuple[Any, str]:
   {n}.upward = select i1 {n}.none, {bits} {(1 << (width - 1)) - 1}, {bits} {n}.ordered
   {n}.key = xor {bits} {n}.upward, {turn}"""
 
+    def of_half(name: str) -> str:
+        n, infinite = f"%{name}", 0x7C00 if dtype == "f16" else 0x7F80
+        return f"""  {n}.size = and {bits} {n}, {(1 << (width - 1)) - 1}
+  {n}.zero = icmp eq {bits} {n}.size, 0
+  {n}.bits = select i1 {n}.zero, {bits} 0, {bits} {n}
+  {n}.sign = ashr {bits} {n}.bits, {width - 1}
+  {n}.rest = lshr {bits} {n}.sign, 1
+  {n}.ordered = xor {bits} {n}.bits, {n}.rest
+  {n}.none = icmp ugt {bits} {n}.size, {infinite}
+  {n}.upward = select i1 {n}.none, {bits} {(1 << (width - 1)) - 1}, {bits} {n}.ordered
+  {n}.key = xor {bits} {n}.upward, {turn}"""
+
     def of_integer(name: str) -> str:
         top = -(1 << (width - 1)) if dtype.startswith("ui") else 0
         return f"""  %{name}.upward = xor {bits} %{name}, {top}
   %{name}.key = xor {bits} %{name}.upward, {turn}"""
 
+    if dtype in ("f16", "bf16"):
+        return of_half, bits
     return of_float if dtype in ("f32", "f64") else of_integer, bits

@@ -11,7 +11,8 @@ import layout_ir as li
 from layout_ir.backends.llvm.loops.largest_elements import LargestElements
 
 TYPES: dict[str, Any] = {
-    "f32": np.float32, "f64": np.float64, "i8": np.int8, "ui8": np.uint8, "i32": np.int32, "i64": np.int64
+    "f16": np.float16, "f32": np.float32, "f64": np.float64,
+    "i8": np.int8, "ui8": np.uint8, "i32": np.int32, "i64": np.int64,
 }  # fmt: skip
 
 
@@ -58,16 +59,26 @@ def test_long_rows_of_many_equal_elements(k: int, dtype: str):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_zeros_infinities_and_what_is_no_number(largest: bool, dtype: str):
     kind = TYPES[dtype]
-    x = np.array(
-        [0.0, -0.0, np.nan, -1, np.inf, -np.inf, 0.0, -np.nan, 1, 5e-324 if dtype == "f64" else 1e-45], kind
-    )
+    least = np.finfo(kind).smallest_subnormal
+    x = np.array([0.0, -0.0, np.nan, -1, np.inf, -np.inf, 0.0, -np.nan, 1, least], kind)
     for k in range(1, len(x) + 1):
         _, indices = found(x, 0, k, dtype, largest)
         np.testing.assert_array_equal(indices, expected(x, 0, k, largest)[1])
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_elements_of_bf16_are_ordered_as_those_of_f32_are(largest: bool):
+    wide = np.random.default_rng(0).standard_normal(500).astype(np.float32)
+    wide[::50], wide[1::50], wide[2::50] = np.nan, -np.inf, -0.0
+    bits = (wide.view(np.uint32) >> 16).astype(np.uint16)
+    wide = (bits.astype(np.uint32) << 16).view(np.float32)
+    values, indices = found(bits, 0, 500, "bf16", largest)
+    np.testing.assert_array_equal(indices, expected(wide, 0, 500, largest)[1])
+    np.testing.assert_array_equal(values, bits[indices])
 
 
 @pytest.mark.parametrize("dtype", ["i8", "ui8", "i32", "i64"])
@@ -80,7 +91,8 @@ def test_the_ends_of_integers(largest: bool, dtype: str):
 
 
 @pytest.mark.parametrize(
-    ("shape", "k", "dtype"), [((3, 4), 5, "f32"), ((3, 4), 0, "f32"), ((0, 4), 2, "f32"), ((3, 4), 2, "bf16")]
+    ("shape", "k", "dtype"),
+    [((3, 4), 5, "f32"), ((3, 4), 0, "f32"), ((0, 4), 2, "f32"), ((3, 4), 2, "f8E5M2")],
 )
 def test_negative_rows_that_have_no_such_elements(shape: tuple[int, ...], k: int, dtype: str):
     with pytest.raises(li.LayoutError, match="no code for"):
