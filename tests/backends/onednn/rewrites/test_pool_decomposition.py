@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import layout_ir as li
-from tests.backends.onednn.quantized_models import model, node
+from layout_ir.elements.numpy_types import Array
+from tests.backends.onednn.quantized_models import model, node, onnxruntime
 from tests.backends.onednn.rewrites.test_node_decomposition import opaque_nodes
 from tests.backends.onednn.small_programs import needs_library, numbers
 
@@ -27,7 +27,7 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-def _model(x: np.ndarray[Any, Any], attributes: dict[str, Any]) -> Any:
+def _model(x: Array, attributes: dict[str, Any]) -> Any:
     made = model([node("MaxPool", ("x",), "y", **attributes)], {"x": x}, {}, "y")
     made.graph.node[0].output.append("places")
     places = made.graph.output.add(name="places")
@@ -35,7 +35,9 @@ def _model(x: np.ndarray[Any, Any], attributes: dict[str, Any]) -> Any:
     return made
 
 
-@pytest.mark.parametrize(("shape", "attributes"), CASES, ids=lambda x: str(x) if isinstance(x, tuple) else "")
+@pytest.mark.parametrize(
+    ("shape", "attributes"), CASES, ids=[str(shape) + str(number) for number, (shape, _) in enumerate(CASES)]
+)
 @pytest.mark.parametrize("is_flat", [False, True], ids=["", "equal elements"])
 def test_elements_and_places_are_those_of_onnx_runtime(
     shape: tuple[int, ...], attributes: dict[str, Any], is_flat: bool
@@ -44,7 +46,7 @@ def test_elements_and_places_are_those_of_onnx_runtime(
     made = _model(x, attributes)
     assert not opaque_nodes(made)
     found = li.compile(made)([x])
-    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    session: Any = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     for ours, theirs in zip(found, session.run(None, {"x": x}), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
