@@ -1,6 +1,7 @@
 """Opaque ONNX nodes as ops of the program, where the executor has kernels for those and none for the node.
 
-    QuantizeLinear, DequantizeLinear       layout.reorder, which converts
+    QuantizeLinear, DequantizeLinear       layout.reorder, which converts; where scales are computed, or of blocks, what
+                                           the formula says (`dequantization_by_values`)
     DynamicQuantizeLinear                  reductions, and what they make of each number
     QLinearConv, QLinearMatMul, ...        dequantized operands, the op on floats, its result quantized
     ConvInteger, MatMulInteger             the same with scales of 1, where no sum leaves what f32 counts exactly; a
@@ -42,6 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.rewrites.deformed_convolution import deformed_convolution
+from layout_ir.backends.onednn.rewrites.dequantization_by_values import dequantized_by_values
 from layout_ir.backends.onednn.rewrites.dynamic_quantization import quantized_by_range
 from layout_ir.backends.onednn.rewrites.einsum_decomposition import product_of_terms
 from layout_ir.backends.onednn.rewrites.fourier_decomposition import frames_transformed, transformed
@@ -137,10 +139,13 @@ def _quantize(node: OpaqueNode) -> SSAValue:
 
 
 def _dequantize(node: OpaqueNode) -> SSAValue:
+    sides = [side for side in (node.optional(1), node.optional(2)) if side is not None]
+    if node.attribute("block_size", 0) or any(elements_of(side) is None for side in sides):
+        return dequantized_by_values(node)
     x, scale = node.input(0), node.constant_input(1)
     integers_of(x)
     result = dtype_of(node.op.results[0].type)
-    if node.attribute("block_size", 0) or result not in ("f32", "f16", "bf16"):
+    if result not in ("f32", "f16", "bf16"):
         raise Unsupported
     dim = node.attribute("axis", 1) % max(len(shape_of(x)), 1)
     return node.converted(x, result, (scale, None), (node.constant_input(2), None), dim)

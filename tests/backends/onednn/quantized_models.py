@@ -63,6 +63,8 @@ def model(
     constants: Mapping[str, Any],
     output: str,
     domain: str = "",
+    *,
+    opset: int = 17,
 ) -> Any:
     """A checked model of one output, whose inputs are like these arrays."""
     helper = onnx.helper
@@ -78,8 +80,8 @@ def model(
     ]
     result = onnx.ValueInfoProto(name=output)
     graph = helper.make_graph(list(nodes), "quantized", values, [result], tensors)
-    imports = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
-    made = helper.make_model(graph, opset_imports=imports, ir_version=9)
+    imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    made = helper.make_model(graph, opset_imports=imports, ir_version=9 if opset < 21 else 10)
     session = _session(made, inputs)
     kind = session.get_outputs()[0]
     type = {"tensor(uint8)": 2, "tensor(int8)": 3, "tensor(int32)": 6, "tensor(float)": 1}[kind.type]
