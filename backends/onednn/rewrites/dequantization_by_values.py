@@ -43,7 +43,7 @@ def _shape_and_places(node: OpaqueNode, side: tuple[int, ...]) -> tuple[tuple[in
     """Of scales or zero points of the shape `side`: the shape in which they meet the integers; a dim; and, where each
     belongs to a block, which of them each index of that dim has."""
     shape, block = shape_of(node.input(0)), node.attribute("block_size", 0)
-    axis = node.attribute("axis", 1)
+    axis: int = node.attribute("axis", 1)
     if prod(side) == 1 and len(side) <= 1:
         return (), 0, None
     if not -len(shape) <= axis < len(shape):
@@ -53,7 +53,7 @@ def _shape_and_places(node: OpaqueNode, side: tuple[int, ...]) -> tuple[tuple[in
         if side != (shape[axis],):
             raise Unsupported
         return tuple(n if dim == axis else 1 for dim, n in enumerate(shape)), axis, None
-    places = np.arange(shape[axis]) // block
+    places: Array = np.arange(shape[axis]) // int(block)
     if side != (*shape[:axis], -(-shape[axis] // block), *shape[axis + 1 :]):
         raise Unsupported
     return side, axis, places
