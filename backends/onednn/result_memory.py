@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from layout_ir.elements.aligned_arrays import LINE, at_line
+from layout_ir.elements.aligned_arrays import at_line
+from layout_ir.elements.cache_line import LINE
 from layout_ir.elements.numpy_types import Array
 
 LARGE = 1 << 20

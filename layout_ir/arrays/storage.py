@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.arrays.protocols import storage_of
-from layout_ir.elements.aligned_arrays import LINE, at_line
+from layout_ir.elements.aligned_arrays import at_line
+from layout_ir.elements.cache_line import LINE
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.errors import LayoutError
 

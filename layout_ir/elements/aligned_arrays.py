@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from layout_ir.elements.cache_line import LINE
 from layout_ir.elements.numpy_types import Array
-
-LINE = 64
-"""Bytes of a cache line, on every machine that code is made for, and of the widest register."""
 
 _LEAST = 1 << 17
 """Bytes from which on an array is aligned: what is smaller stays in the caches, and a view takes a microsecond."""

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from layout_ir.elements.aligned_arrays import LINE, aligned_bytes, aligned_empty, aligned_zeros
+from layout_ir.elements.aligned_arrays import aligned_bytes, aligned_empty, aligned_zeros
+from layout_ir.elements.cache_line import LINE
 
 SHAPES = [(), (0, 3), (7,), (3, 5, 11), (1 << 16,), (131, 1009), (1 << 20,)]
 

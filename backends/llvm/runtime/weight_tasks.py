@@ -23,7 +23,7 @@ from layout_ir.backends.llvm.runtime.call import prepared
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.llvm.runtime.task_list import Task
 from layout_ir.caches import keeps_kernels
-from layout_ir.elements.aligned_arrays import LINE
+from layout_ir.elements.cache_line import LINE
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion, is_per_channel
 from layout_ir.errors import LayoutError

@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from layout_ir.elements.aligned_arrays import LINE as LINE
+from layout_ir.elements.cache_line import LINE as LINE
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.symbolic.symint import Size

@@ -20,7 +20,7 @@ from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.loop_counts import iterations
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
-from layout_ir.frontends.onnx.stand_ins import standard_nodes
+from layout_ir.frontends.onnx.stand_ins import NCHWC, standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within
 from layout_ir.frontends.onnx.values import Value, dtype_of, shape_of
 from layout_ir.frontends.onnx.window_attributes import window_of
@@ -256,7 +256,8 @@ def _is_static(type: onnx.TypeProto) -> bool:
 
 
 def _stand_in_types(model: onnx.ModelProto) -> Types:
-    """The types by what stands in for the one node; none where nothing does."""
+    """The types by what stands in for the one node; none where nothing does, nor of values in blocks: a model does not
+    say how many channels one has, and what an import gives them is row-major."""
     import onnx
     import onnx.defs
     import onnx.helper
@@ -265,7 +266,7 @@ def _stand_in_types(model: onnx.ModelProto) -> Types:
     known |= {tensor.name: constant_type(tensor) for tensor in model.graph.initializer}
     (node,) = model.graph.node
     nodes = standard_nodes(node, known.__getitem__)
-    if nodes == [node] or not nodes:
+    if nodes == [node] or not nodes or node.domain == NCHWC:
         return {}
     other = onnx.ModelProto()
     other.CopyFrom(model)

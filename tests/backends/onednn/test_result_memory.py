@@ -14,7 +14,7 @@ import layout_ir as li
 from layout_ir.backends.onednn import result_memory
 from layout_ir.backends.onednn.result_memory import LARGE, Kind, new_results
 from layout_ir.dialects import nn
-from layout_ir.elements.aligned_arrays import LINE
+from layout_ir.elements.cache_line import LINE
 from tests.backends.onednn.small_programs import Program, needs_library
 
 COUNT = LARGE // 4
