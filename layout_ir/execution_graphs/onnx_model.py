@@ -28,12 +28,11 @@ from layout_ir.execution_graphs.execution_graph import (
 )
 from layout_ir.frontends.onnx.function_body import TensorType, Types
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
+from layout_ir.frontends.onnx.stand_ins import NCHWC_DOMAIN, standard_nodes
 from layout_ir.notations import NOTATIONS
 
 if TYPE_CHECKING:
     import onnx
-
-NCHWC = "com.microsoft.nchwc"
 
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 """Operators that give the elements another shape, in the order they have in memory."""
@@ -137,7 +136,7 @@ class _Reader:
         elif standard and node.op_type == "Transpose":
             made.role, made.is_portable = "copy", True
             made.permutation = self._order(node, attributes)
-        elif node.domain == NCHWC:
+        elif node.domain == NCHWC_DOMAIN:
             layout = self._blocked if node.op_type != "ReorderOutput" else None
             if node.op_type in ("ReorderInput", "ReorderOutput"):
                 made.role = "copy"
@@ -206,7 +205,7 @@ def _channels_order(op_type: str, channels_last: bool) -> tuple[int, ...]:
 def _block(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> int:
     """The block of channels: 8 where an output channel count of blocked weights is no multiple of 16."""
     dims = {tensor.name: tensor.dims for tensor in graph.initializer}
-    weights = [node.input[1] for node in nodes if node.domain == NCHWC and len(node.input) > 1]
+    weights = [node.input[1] for node in nodes if node.domain == NCHWC_DOMAIN and len(node.input) > 1]
     return 16 if gcd(0, *(dims[name][0] for name in weights if dims.get(name))) % 16 == 0 else 8
 
 
@@ -342,9 +341,7 @@ def _stand_ins(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto] | Non
     """Standard nodes whose last gives output 0 of `node` its type; None where a type they need is not known yet."""
     import onnx.helper
 
-    from layout_ir.frontends.onnx.stand_ins import standard_nodes
-
-    if node.domain == NCHWC and node.op_type == "ReorderInput":
+    if node.domain == NCHWC_DOMAIN and node.op_type == "ReorderInput":
         # The channels that it reads: those of a last block that is not whole are no elements.
         last = any(attribute.name == "channels_last" and attribute.i for attribute in node.attribute)
         perm = _channels_order(node.op_type, last)

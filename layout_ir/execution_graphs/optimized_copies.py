@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from layout_ir.execution_graphs.copies import Copy
 from layout_ir.execution_graphs.execution_graph import ExecutionGraph
-from layout_ir.execution_graphs.onnx_model import NCHWC
+from layout_ir.frontends.onnx.stand_ins import NCHWC_DOMAIN
 from layout_ir.passes.onnx.optimized_model import OptimizedModel
 from layout_ir.passes.onnx.orders import Order, compose, identity
 from layout_ir.passes.onnx.remaining import Remaining
 
-_BLOCKED = f"which nodes run on blocks of channels ({NCHWC}) is not chosen anew"
+_BLOCKED = f"which nodes run on blocks of channels ({NCHWC_DOMAIN}) is not chosen anew"
 _UNBLOCKED = "optimize the model that ONNX Runtime was given, not the one that it wrote"
 _IN_FUNCTION = "it is in the body of a function, whose inner values have no names in the model"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.frontends.onnx.stand_ins import NCHWC_DOMAIN as NCHWC_DOMAIN
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, same_memory
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-NCHWC_DOMAIN = "com.microsoft.nchwc"
-"""The domain of ONNX Runtime's operators on blocked channels."""
 REORDER_ALIGNMENT = 4
 """Channels that ReorderInput takes are a multiple of this."""
 BLOCKED: Order = (0, 1, 2, 3, 1)

@@ -10,8 +10,9 @@ import pytest
 onnx: Any = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
 from layout_ir.execution_graphs.copies import explain_copies  # noqa: E402
-from layout_ir.execution_graphs.onnx_model import NCHWC, read_onnx  # noqa: E402
+from layout_ir.execution_graphs.onnx_model import read_onnx  # noqa: E402
 from layout_ir.execution_graphs.optimized_copies import Transposed, reasons_of  # noqa: E402
+from layout_ir.frontends.onnx.stand_ins import NCHWC_DOMAIN  # noqa: E402
 from tests.execution_graphs.onnx_models import (  # noqa: E402
     HEAD,
     LAST,
@@ -114,7 +115,7 @@ def test_negative_what_is_left_beside_blocks_of_channels_stays_undecided():
     unet, yolo = (decided(NETWORKS[f"{name}-ort-all"].build())[1] for name in ("unet_resized", "yolov8"))
     assert all(copy.verdict != "forced" for copy in unet.values())
     undecided = [copy for copy in (*unet.values(), *yolo.values()) if copy.verdict == "undecided"]
-    assert undecided and all(NCHWC in copy.reason for copy in undecided)
+    assert undecided and all(NCHWC_DOMAIN in copy.reason for copy in undecided)
 
 
 @pytest.mark.parametrize("name", ["unet_resized-nhwc", "levit", "shufflenet_v2", "swin_tiny"])

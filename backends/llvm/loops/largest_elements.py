@@ -225,28 +225,28 @@ def _key_of(dtype: str, largest: bool) -> tuple[Any, str]:
     bits = f"i{width}"
     turn = 0 if largest else -1
 
+    def of_bits(n: str) -> str:
+        """The key by the bits of a float, without the sign of 0, and whether it is no number."""
+        return f"""  {n}.sign = ashr {bits} {n}.bits, {width - 1}
+  {n}.rest = lshr {bits} {n}.sign, 1
+  {n}.ordered = xor {bits} {n}.bits, {n}.rest
+  {n}.upward = select i1 {n}.none, {bits} {(1 << (width - 1)) - 1}, {bits} {n}.ordered
+  {n}.key = xor {bits} {n}.upward, {turn}"""
+
     def of_float(name: str) -> str:
         n = f"%{name}"
         return f"""  {n}.plus = fadd {element} {n}, 0.0
   {n}.bits = bitcast {element} {n}.plus to {bits}
-  {n}.sign = ashr {bits} {n}.bits, {width - 1}
-  {n}.rest = lshr {bits} {n}.sign, 1
-  {n}.ordered = xor {bits} {n}.bits, {n}.rest
   {n}.none = fcmp uno {element} {n}, {n}
-  {n}.upward = select i1 {n}.none, {bits} {(1 << (width - 1)) - 1}, {bits} {n}.ordered
-  {n}.key = xor {bits} {n}.upward, {turn}"""
+{of_bits(n)}"""
 
     def of_half(name: str) -> str:
         n, infinite = f"%{name}", 0x7C00 if dtype == "f16" else 0x7F80
         return f"""  {n}.size = and {bits} {n}, {(1 << (width - 1)) - 1}
   {n}.zero = icmp eq {bits} {n}.size, 0
   {n}.bits = select i1 {n}.zero, {bits} 0, {bits} {n}
-  {n}.sign = ashr {bits} {n}.bits, {width - 1}
-  {n}.rest = lshr {bits} {n}.sign, 1
-  {n}.ordered = xor {bits} {n}.bits, {n}.rest
   {n}.none = icmp ugt {bits} {n}.size, {infinite}
-  {n}.upward = select i1 {n}.none, {bits} {(1 << (width - 1)) - 1}, {bits} {n}.ordered
-  {n}.key = xor {bits} {n}.upward, {turn}"""
+{of_bits(n)}"""
 
     def of_integer(name: str) -> str:
         top = -(1 << (width - 1)) if dtype.startswith("ui") else 0

@@ -30,7 +30,7 @@ from layout_ir.dialects.kernel.plan import (
 )
 from layout_ir.symbolic.symint import Size, hint_of
 
-_FOLLOWED = PAGE // 2
+FOLLOWED = PAGE // 2
 """Bytes of an iteration below which the processor itself has prefetched the source of the next one: it follows a
 sequence to the end of a page."""
 
@@ -213,7 +213,7 @@ def prefetching(step: Step, machine: Machine) -> Step:
         loop = step.loops[depth]
         if not isinstance(loop, Loop):
             return step
-        if loop.src == volume >= _FOLLOWED:
+        if loop.src == volume >= FOLLOWED:
             return replace(step, prefetch=depth) if held * volume <= machine.l2 else step
         volume *= iterations((loop,))
     return step

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from layout_ir.backends.llvm.machine.machine import LINE, PAGE, Machine
+from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.planning.out_of_cache import FOLLOWED
 from layout_ir.backends.llvm.planning.parallel import finished
 from layout_ir.dialects.kernel.plan import Blocking, Loop, Staged, Step, Tile
 from layout_ir.symbolic.symint import SymInt
@@ -27,9 +28,6 @@ _BUFFER = 4
 _PART_OF_L3 = 8
 """What is prefetched waits in L2, or where it is more in the last level, of which others have their parts: two bands of
 rows take at most an eighth. Measured on Zen 3, T 256 x 32768, bands of 2 MiB: 10.9 GB/s, without 5.8."""
-
-_SHORTEST = PAGE // 2
-"""Bytes of a band at least."""
 
 
 def streamed_orders(step: Step, machine: Machine) -> Iterator[list[Step]]:
@@ -65,7 +63,7 @@ def _in_bands(step: Step, tile: Tile, machine: Machine) -> Iterator[list[Step]]:
         return
     most = machine.l3 // _PART_OF_L3 // 2 // rows.stride
     deep = 2 * high if rows.count % (2 * high) == 0 and 2 * high <= most else high
-    if not _SHORTEST <= deep * rows.stride <= most * rows.stride:
+    if not FOLLOWED <= deep * rows.stride <= most * rows.stride:
         return
     down, along = Blocking("rows", high), Blocking("cols", tile.block("cols"))
     schedule = (along, down) if deep > high else (down, along)

@@ -20,7 +20,7 @@ from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.loop_counts import iterations
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
-from layout_ir.frontends.onnx.stand_ins import NCHWC, standard_nodes
+from layout_ir.frontends.onnx.stand_ins import NCHWC_DOMAIN, standard_nodes
 from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within
 from layout_ir.frontends.onnx.values import Value, dtype_of, shape_of
 from layout_ir.frontends.onnx.window_attributes import window_of
@@ -266,7 +266,7 @@ def _stand_in_types(model: onnx.ModelProto) -> Types:
     known |= {tensor.name: constant_type(tensor) for tensor in model.graph.initializer}
     (node,) = model.graph.node
     nodes = standard_nodes(node, known.__getitem__)
-    if nodes == [node] or not nodes or node.domain == NCHWC:
+    if nodes == [node] or not nodes or node.domain == NCHWC_DOMAIN:
         return {}
     other = onnx.ModelProto()
     other.CopyFrom(model)

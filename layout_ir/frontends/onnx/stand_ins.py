@@ -177,7 +177,7 @@ def _into_blocks(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
 
     last = any(a.name == "channels_last" and a.i for a in node.attribute)
     channels = types(node.input[0]).extents[3 if last else 1]
-    if not isinstance(channels, int) or channels % LARGEST_BLOCK:
+    if not isinstance(channels, int) or channels % _LARGEST_BLOCK:
         return []
     perm = (0, 3, 1, 2) if last else range(4)
     return [onnx.helper.make_node("Transpose", [node.input[0]], ["result"], perm=perm)]
@@ -264,9 +264,9 @@ def _embedded(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
 
 _WITH_SUM = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 """Those whose output 3 is the sum of input and skip, of the type of output 0."""
-NCHWC = "com.microsoft.nchwc"
+NCHWC_DOMAIN = "com.microsoft.nchwc"
 """The domain of those on blocked channels, whose values lie in blocks and have the types of plain ones."""
-LARGEST_BLOCK = 16
+_LARGEST_BLOCK = 16
 """The channels of a block on processors with vectors of 512 bits; others have 8."""
 _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
 
@@ -287,12 +287,12 @@ STAND_INS: dict[str, StandIn] = {
     "com.microsoft.QLinearConcat": _concatenated,
     "com.microsoft.QLinearGlobalAveragePool": _pool("GlobalAveragePool"),
     "com.microsoft.QLinearWhere": _as("Where", 0, 1, 4),
-    f"{NCHWC}.Conv": _as("Conv", 0, 1, attributes=_WINDOW),
-    f"{NCHWC}.ReorderInput": _into_blocks,
-    f"{NCHWC}.ReorderOutput": _out_of_blocks,
-    f"{NCHWC}.Upsample": _enlarged,
-    **{f"{NCHWC}.{n}": _as(n, 0, attributes=_WINDOW) for n in ("AveragePool", "MaxPool")},
-    **{f"{NCHWC}.{n}": _as(n, 0) for n in ("GlobalAveragePool", "GlobalMaxPool")},
+    f"{NCHWC_DOMAIN}.Conv": _as("Conv", 0, 1, attributes=_WINDOW),
+    f"{NCHWC_DOMAIN}.ReorderInput": _into_blocks,
+    f"{NCHWC_DOMAIN}.ReorderOutput": _out_of_blocks,
+    f"{NCHWC_DOMAIN}.Upsample": _enlarged,
+    **{f"{NCHWC_DOMAIN}.{n}": _as(n, 0, attributes=_WINDOW) for n in ("AveragePool", "MaxPool")},
+    **{f"{NCHWC_DOMAIN}.{n}": _as(n, 0) for n in ("GlobalAveragePool", "GlobalMaxPool")},
     **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), _as("Add", 0, 3)),
     **{
         f"com.microsoft.{name}": _as("Identity", 0)
