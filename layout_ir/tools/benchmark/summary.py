@@ -33,6 +33,7 @@ def machine_lines(libraries: Sequence[str], machine: Machine | None = None) -> l
     llvmlite = f"llvmlite {metadata.version('llvmlite')} (LLVM {'.'.join(map(str, llvm.llvm_version_info))})"
     lines = [
         f"{processor_name()}{_model()} as LLVM's {m.cpu}: registers of {m.vector} bytes, caches of {caches}",
+        f"profile of its memory: {m.profile.source}",
         f"layout-ir {__version__}, Python {platform.python_version()}, {llvmlite}, NumPy {np.__version__}",
     ]
     for name in libraries:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import tracemalloc
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -43,8 +45,8 @@ def test_equal_constants_are_stored_once():
     module = program.module(other)
     compare(module, numbers((4, 32)))
     stored = [buffer.size for buffer in li.compile(module).plan.buffers if buffer.owner is Owner.CONSTANT]
-    # Once each: packed matrices have a few columns more.
-    assert len(stored) == 2 and all(4 * 32 * 32 <= size < 2 * 4 * 32 * 32 for size in stored)
+    # Once each: packed matrices have columns up to a whole block, of 64 at most.
+    assert len(stored) == 2 and all(4 * 32 * 32 <= size <= 4 * 32 * 64 for size in stored)
 
 
 @pytest.mark.parametrize("shape", [(64, 128), (64, 2500)], ids=["a few bytes", "more than are moved at once"])
@@ -57,16 +59,29 @@ def test_rows_of_a_constant_are_put_in_order_as_they_are_packed(shape: tuple[int
     compare(program.module(program.add(nn.GemmOp, program.argument(0, order), b)), numbers((12, k)))
 
 
+_PEAK = """
+import tracemalloc
+import numpy as np
+import layout_ir as li
+from layout_ir.dialects import nn
+from tests.backends.onednn.small_programs import Program
+
+program = Program((12, 4096))
+weights = np.arange(4096 * 1024, dtype=np.float32).reshape(4096, 1024)
+order = "(m, k) : [m*4096, k*1, k:1024*4]"
+module = program.module(program.add(nn.GemmOp, program.argument(0, order), program.constant(weights)))
+li.compile(module, threads=1)  # loads code
+tracemalloc.start()
+li.compile(module, threads=1)
+print(tracemalloc.get_traced_memory()[1] / weights.nbytes)
+"""
+
+
 def test_weights_in_another_order_are_not_copied_before_they_are_packed():
-    program = Program((12, 4096))
-    weights = np.arange(4096 * 1024, dtype=np.float32).reshape(4096, 1024)
-    order = "(m, k) : [m*4096, k*1, k:1024*4]"
-    module = program.module(program.add(nn.GemmOp, program.argument(0, order), program.constant(weights)))
-    tracemalloc.start()
-    try:
-        li.compile(module, threads=1)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    # With AVX2 products want them row by row; with AVX-512 in blocks, for which they are put in order first.
+    child = subprocess.run(
+        [sys.executable, "-c", _PEAK], env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
     # The module is the caller's; its weights once more as they are packed, and a part of them.
-    assert weights.nbytes < peak < 1.7 * weights.nbytes
+    assert 1 < float(child.stdout) < 1.7
