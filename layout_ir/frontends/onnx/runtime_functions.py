@@ -62,9 +62,11 @@ from layout_ir.frontends.onnx.quantized_functions import (
 )
 from layout_ir.frontends.onnx.small_functions import (
     boxes_of_images,
+    convolution_with_given_pads,
     distances,
     product_of_small_integers,
     windows_of_a_dim,
+    without_repetitions,
 )
 
 if TYPE_CHECKING:
@@ -174,6 +176,7 @@ FUNCTIONS: dict[str, Function] = {
     "ai.onnx.ml.Scaler": scaled,
     "com.microsoft.Attention": attention,
     "com.microsoft.CDist": distances,
+    "com.microsoft.ConvTransposeWithDynamicPads": convolution_with_given_pads,
     "com.microsoft.CropAndResize": boxes_of_images,
     "com.microsoft.DynamicQuantizeLSTM": dynamic_lstm,
     "com.microsoft.DynamicQuantizeMatMul": dynamic_product,
@@ -187,6 +190,7 @@ FUNCTIONS: dict[str, Function] = {
     "com.microsoft.MatMulNBits": product_with_bits,
     "com.microsoft.MoE": mixture_of_experts,
     "com.microsoft.MultiHeadAttention": multi_head_attention,
+    "com.microsoft.NGramRepeatBlock": without_repetitions,
     "com.microsoft.NhwcMaxPool": pool_of_channels_last,
     "com.microsoft.Pad": _renamed("Pad", 3, "mode"),
     "com.microsoft.QAttention": quantized_attention,
