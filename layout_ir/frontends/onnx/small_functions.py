@@ -9,9 +9,6 @@ from layout_ir.frontends.onnx.function_body import FLOAT, INT64, Body, NoFunctio
 
 _INT32 = 6
 
-_TO_THE_END = (1 << 63) - 1
-"""The end of a Slice that takes all that is left."""
-
 
 def distances(body: Body) -> Sequence[str]:
     """CDist: the distance of each row of one matrix from each of another, or its square."""
@@ -93,17 +90,17 @@ def boxes_of_images(body: Body) -> Sequence[str]:
 
 def without_repetitions(body: Body) -> Sequence[str]:
     """NGramRepeatBlock: scores of the next token, -inf for those that would repeat a row of so many tokens."""
-    size = body.attribute("ngram_size", 0)
+    size, length = body.attribute("ngram_size", 0), body.extent(0, 1)
     if size < 1:
         raise NoFunctionError
-    tokens = body.input(0)
+    if size > length:
+        return [body.add("Identity", body.input(1))]
     *first, next_token = (
-        body.part(tokens, 1, place, place - size + 1 if place < size - 1 else _TO_THE_END)
-        for place in range(size)
+        body.part(body.input(0), 1, place, length - size + 1 + place) for place in range(size)
     )
     filling = body.constant(float("-inf"), FLOAT)
-    for place, window in enumerate(first, 1 - size):
-        last = body.part(tokens, 1, place, place + 1 if place < -1 else _TO_THE_END)
+    for place, window in enumerate(first, length - size + 1):
+        last = body.part(body.input(0), 1, place, place + 1)
         filling = body.add(
             "Where", body.add("Equal", window, last), filling, body.constant(float("inf"), FLOAT)
         )

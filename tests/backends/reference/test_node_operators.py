@@ -312,7 +312,8 @@ def test_negative_the_largest_of_a_region_of_no_batch():
 @pytest.mark.parametrize("shape", [(4, 4), (3, 2, 2), (2, 3, 5, 5), (0, 2, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_inverses_of_matrices(shape: tuple[int, ...], dtype: type):
-    x = (np.random.default_rng(4).standard_normal(shape) + 3 * np.eye(shape[-1])).astype(dtype)
+    x: Any = np.random.default_rng(4).standard_normal(shape) + 3 * np.eye(shape[-1])
+    x = x.astype(dtype)
     (ours,), (theirs,) = node_results("Inverse", [x], "com.microsoft")
     assert ours.dtype == theirs.dtype
     np.testing.assert_allclose(ours, theirs, atol=1e-5)

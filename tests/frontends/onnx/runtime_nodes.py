@@ -445,5 +445,14 @@ NODES = {
         )
         for constants in ((1, 2, 3), (1, 3))
     },
+    **{
+        f"product with {('FP4', 'NF4')[kind]}, {rows} rows": RuntimeNode(
+            "MatMulBnb4",
+            [floats(2, 3, rows), _random.integers(0, 256, -(-rows * 3 // 2)).astype(np.uint8),
+             np.abs(floats(-(-rows * 3 // 16)))],
+            (1, 2), 1, {"K": rows, "N": 3, "block_size": 16, "quant_type": kind},
+        )
+        for kind, rows in ((0, 32), (1, 32), (0, 33), (1, 9))
+    },
 }  # fmt: skip
 """By what is special of them."""
