@@ -16,7 +16,7 @@ from layout_ir.dialects.nn.depthwise_products import DepthwiseIntegerConv
 from layout_ir.dialects.nn.integer_products import PackedIntegerConv
 from layout_ir.elements.elementwise_formulas import erf
 from layout_ir.elements.numpy_types import Array
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 
 
 class DequantizeLinear(OpRun):
@@ -44,6 +44,23 @@ class Erf(OpRun):
 
     def _run(self, x: Array) -> tuple[Array]:
         return (erf(np, x),)
+
+
+class Inverse(OpRun):
+    """ONNX Runtime's: of each of the matrices; NaN for one that has none, of which ONNX Runtime says nothing."""
+
+    op_domain = "com.microsoft"
+
+    def _run(self, x: Array) -> tuple[Array]:
+        if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+            raise LayoutError(f"a tensor of {shape_text(x.shape)} is none of square matrices")
+        matrices = x.astype(np.float32) if x.dtype == np.float16 else x
+        try:
+            return (np.linalg.inv(matrices).astype(x.dtype),)
+        except np.linalg.LinAlgError:
+            if x.ndim == 2:
+                return (np.full_like(x, np.nan),)
+            return (np.stack([self._run(each)[0] for each in x]),)
 
 
 class MatMul(OpRun):
@@ -126,4 +143,4 @@ class DepthwiseConvOfIntegers(OpRun):
         return (DepthwiseIntegerConv.of_node(attributes.get)(x, zero_point, weights, *columns),)
 
 
-OPERATORS = (DequantizeLinear, Erf, MatMul, STFT, *(type(name, (RowsRun,), {}) for name in _OF_ROWS))
+OPERATORS = (DequantizeLinear, Erf, Inverse, MatMul, STFT, *(type(name, (RowsRun,), {}) for name in _OF_ROWS))

@@ -11,6 +11,7 @@ from onnx.reference.op_run import OpRun
 from layout_ir.backends.reference.grid_sample import grid_sample
 from layout_ir.backends.reference.non_max_suppression import selected_boxes
 from layout_ir.backends.reference.operator_kernels import IN_NUMPY
+from layout_ir.backends.reference.region_pool import largest_in_regions
 from layout_ir.backends.reference.window_ops import Window, col2im, max_pool_with_indices
 from layout_ir.dialects.nn.regions import Regions
 from layout_ir.dialects.nn.windows import resolved_pads, window_shape
@@ -76,6 +77,20 @@ class MaxPool(OpRun):
         return results[: len(self.onnx_node.output)]
 
 
+class MaxRoiPool(OpRun):
+    """Which the package lacks."""
+
+    op_domain = ""
+
+    def _run(
+        self, x: Array, regions: Array, pooled_shape: Sequence[int] = (), spatial_scale: float | None = None
+    ) -> tuple[Array]:
+        rows, columns = pooled_shape
+        return (
+            largest_in_regions(x, regions, (rows, columns), 1.0 if spatial_scale is None else spatial_scale),
+        )
+
+
 class NonMaxSuppression(OpRun):
     """All that overlap a box at once, and with inputs that are left out."""
 
@@ -127,4 +142,4 @@ class RoiAlignOfChannelsLast(RoiAlign):
         return super()._run(np.moveaxis(x, -1, 1), regions, batches, **attributes)
 
 
-OPERATORS = (Col2Im, GridSample, MaxPool, NonMaxSuppression, RoiAlign)
+OPERATORS = (Col2Im, GridSample, MaxPool, MaxRoiPool, NonMaxSuppression, RoiAlign)

@@ -8,6 +8,7 @@ from typing import Any
 from layout_ir.frontends.onnx.function_body import (
     FLOAT,
     INT4,
+    INT64,
     UINT4,
     UINT8,
     Body,
@@ -248,6 +249,40 @@ def product_with_bits(body: Body) -> Sequence[str]:
     matrix = body.part(body.reshaped(real, columns, -1), 1, 0, rows)
     product = body.add("MatMul", body.input(0), body.add("Transpose", matrix, perm=[1, 0]))
     return [body.add("Add", product, body.input(5)) if body.has(5) else product]
+
+
+_REAL_NUMBERS = (
+    # FP4: a sign, two bits of an exponent and one of a mantissa.
+    [
+        sign * number
+        for sign in (1, -1)
+        for number in (0.0, 0.00520833, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
+    ],
+    # NF4: such that equally many numbers of a normal distribution are nearest to each.
+    [
+        -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+        -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+        0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+    ],
+)  # fmt: skip
+"""What 4 bits stand for in weights of bitsandbytes, by `quant_type`: parts of the largest number of a block."""
+
+
+def product_with_codes(body: Body) -> Sequence[str]:
+    """MatMulBnb4: the columns of the matrix one behind the other, in blocks that each have a largest number; of the two
+    numbers in a byte the higher bits are the first."""
+    rows, columns = body.attribute("K", 0), body.attribute("N", 0)
+    size, kind = body.attribute("block_size", 0), body.attribute("quant_type", 0)
+    if min(rows, columns, size) < 1 or kind not in (0, 1) or body.attribute("transB", 1) != 1:
+        raise NoFunctionError
+    element = body.element(2, 0)
+    pairs = _numbers_in_bytes(body, body.reshaped(body.input(1), -1, 1), 2, 4, element)
+    codes = body.part(body.reshaped(body.part(pairs, 1, -1, -3, -1), -1), 0, 0, rows * columns)
+    parts = body.add("Gather", body.constant(_REAL_NUMBERS[kind], element), body.cast(codes, INT64))
+    largest = body.add("Expand", body.reshaped(body.input(2), -1, 1), body.integers([1, size]))
+    real = body.add("Mul", parts, body.part(body.reshaped(largest, -1), 0, 0, rows * columns))
+    matrix = body.add("Transpose", body.reshaped(real, columns, rows), perm=[1, 0])
+    return [body.add("MatMul", body.input(0), matrix)]
 
 
 def _numbers_in_bytes(body: Body, packed: str, rank: int, bits: int, element: int) -> str:

@@ -49,6 +49,7 @@ from layout_ir.frontends.onnx.quantized_functions import (
     pool_of_channels_last,
     product_to_float,
     product_with_bits,
+    product_with_codes,
     quantized_alone,
     quantized_choice,
     quantized_concat,
@@ -62,9 +63,11 @@ from layout_ir.frontends.onnx.quantized_functions import (
 )
 from layout_ir.frontends.onnx.small_functions import (
     boxes_of_images,
+    convolution_with_given_pads,
     distances,
     product_of_small_integers,
     windows_of_a_dim,
+    without_repetitions,
 )
 
 if TYPE_CHECKING:
@@ -174,6 +177,7 @@ FUNCTIONS: dict[str, Function] = {
     "ai.onnx.ml.Scaler": scaled,
     "com.microsoft.Attention": attention,
     "com.microsoft.CDist": distances,
+    "com.microsoft.ConvTransposeWithDynamicPads": convolution_with_given_pads,
     "com.microsoft.CropAndResize": boxes_of_images,
     "com.microsoft.DynamicQuantizeLSTM": dynamic_lstm,
     "com.microsoft.DynamicQuantizeMatMul": dynamic_product,
@@ -182,11 +186,13 @@ FUNCTIONS: dict[str, Function] = {
     "com.microsoft.GatherND": _renamed("GatherND", 2),
     "com.microsoft.GridSample": _sampled_grid,
     "com.microsoft.GroupQueryAttention": group_query_attention,
+    "com.microsoft.MatMulBnb4": product_with_codes,
     "com.microsoft.MatMulInteger16": product_of_small_integers,
     "com.microsoft.MatMulIntegerToFloat": product_to_float,
     "com.microsoft.MatMulNBits": product_with_bits,
     "com.microsoft.MoE": mixture_of_experts,
     "com.microsoft.MultiHeadAttention": multi_head_attention,
+    "com.microsoft.NGramRepeatBlock": without_repetitions,
     "com.microsoft.NhwcMaxPool": pool_of_channels_last,
     "com.microsoft.Pad": _renamed("Pad", 3, "mode"),
     "com.microsoft.QAttention": quantized_attention,

@@ -1,10 +1,11 @@
-"""Functions of ONNX Runtime's operators on arrays: distances, windows of a dim, boxes of images, small integers."""
+"""Functions of ONNX Runtime's operators on arrays: distances, windows of a dim, boxes of images, small integers, tokens
+that would repeat others, transposed convolutions whose pads are an input."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layout_ir.frontends.onnx.function_body import INT64, Body, NoFunctionError
+from layout_ir.frontends.onnx.function_body import FLOAT, INT64, Body, NoFunctionError
 
 _INT32 = 6
 
@@ -85,3 +86,40 @@ def boxes_of_images(body: Body) -> Sequence[str]:
     sampled = body.add("GridSample", images, grid, align_corners=1, padding_mode="border", mode="linear")
     filling = body.constant(outside, element)
     return [body.add("Where", body.add("Unsqueeze", is_inside, body.integers([1])), sampled, filling)]
+
+
+def without_repetitions(body: Body) -> Sequence[str]:
+    """NGramRepeatBlock: scores of the next token, -inf for those that would repeat a row of so many tokens."""
+    size, length = body.attribute("ngram_size", 0), body.extent(0, 1)
+    if size < 1:
+        raise NoFunctionError
+    if size > length:
+        return [body.add("Identity", body.input(1))]
+    *first, next_token = (
+        body.part(body.input(0), 1, place, length - size + 1 + place) for place in range(size)
+    )
+    filling = body.constant(float("-inf"), FLOAT)
+    for place, window in enumerate(first, length - size + 1):
+        last = body.part(body.input(0), 1, place, place + 1)
+        filling = body.add(
+            "Where", body.add("Equal", window, last), filling, body.constant(float("inf"), FLOAT)
+        )
+    filling = body.add("Expand", filling, body.add("Shape", next_token))
+    return [body.add("ScatterElements", body.input(1), next_token, filling, axis=1, reduction="min")]
+
+
+def convolution_with_given_pads(body: Body) -> Sequence[str]:
+    """ConvTransposeWithDynamicPads: a ConvTranspose whose pads are an input; those that are no constant are cut off."""
+    if body.attribute("auto_pad", "NOTSET") != "NOTSET":
+        raise NoFunctionError
+    known, dims = body.numbers(2), body.rank(0) - 2
+    if known is not None and (len(known) != 2 * dims or min(known, default=0) < 0):
+        raise NoFunctionError
+    operands = [body.input(number) for number in (0, 1, 3) if number < 3 or body.has(number)]
+    attributes = body.stated(("dilations", "group", "kernel_shape", "output_padding", "strides"))
+    if known is not None:
+        return [body.add("ConvTranspose", *operands, pads=known, **attributes)]
+    whole, pads = body.add("ConvTranspose", *operands, **attributes), body.input(2)
+    starts = body.part(pads, 0, 0, dims)
+    ends = body.add("Sub", body.shape(whole, 2, 2 + dims), body.part(pads, 0, dims, 2 * dims))
+    return [body.add("Slice", whole, starts, ends, body.integers([*range(2, 2 + dims)]))]

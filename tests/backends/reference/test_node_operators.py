@@ -264,3 +264,67 @@ def test_places_that_are_one_hot_by_a_depth_that_is_a_vector(axis: int):
     rows[1, 1] = 0.5  # index 5 is outside
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, np.moveaxis(rows, -1, axis))
+
+
+def node_results(
+    op: str, inputs: list[Any], domain: str = "", **attributes: Any
+) -> tuple[list[Any], list[Any]]:
+    """The results of a node by the executor and by ONNX Runtime."""
+    helper = onnx.helper
+    names = [f"i{number}" for number in range(len(inputs))]
+    graph = helper.make_graph(
+        [helper.make_node(op, names, ["y"], domain=domain, **attributes)],
+        "node",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in zip(names, inputs, strict=True)
+        ],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = dict(zip(names, inputs, strict=True))
+    evaluation = NodeEvaluation(list(graph.node), {"": 17, "com.microsoft": 1})
+    return list(evaluation(feeds)), session.run(None, feeds)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5, 0.37])
+@pytest.mark.parametrize("counts", [(1, 1), (2, 3), (7, 5)])
+def test_the_largest_of_regions(scale: float, counts: tuple[int, int]):
+    x = np.random.default_rng(3).standard_normal((2, 3, 9, 8)).astype(np.float32) - 3
+    regions = np.array(
+        [[0, 0, 0, 7, 8], [1, 1, 3, 2, 3], [0, -3, 5, 3, 30], [1, 5, 5, 2, 1], [0, 40, 40, 50, 50], [1, 3, 1, 11, 5]],
+        np.float32,
+    )  # fmt: skip
+    (ours,), (theirs,) = node_results("MaxRoiPool", [x, regions], pooled_shape=counts, spatial_scale=scale)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_negative_the_largest_of_a_region_of_no_batch():
+    evaluation = NodeEvaluation(
+        [onnx.helper.make_node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=[1, 1])], {"": 17}
+    )
+    with pytest.raises(li.LayoutError, match="outside of its 1"):
+        evaluation({"x": np.zeros((1, 1, 4, 4), np.float32), "r": np.ones((1, 5), np.float32)})
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 2, 2), (2, 3, 5, 5), (0, 2, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_inverses_of_matrices(shape: tuple[int, ...], dtype: type):
+    x: Any = np.random.default_rng(4).standard_normal(shape) + 3 * np.eye(shape[-1])
+    x = x.astype(dtype)
+    (ours,), (theirs,) = node_results("Inverse", [x], "com.microsoft")
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_negative_inverses_of_what_has_none():
+    evaluation = NodeEvaluation(
+        [onnx.helper.make_node("Inverse", ["x"], ["y"], domain="com.microsoft")], {"": 17, "com.microsoft": 1}
+    )
+    (found,) = evaluation({"x": np.stack([np.zeros((2, 2)), 2 * np.eye(2)]).astype(np.float32)})
+    assert np.isnan(found[0]).all()
+    np.testing.assert_array_equal(found[1], np.eye(2) / 2)
+    with pytest.raises(li.LayoutError, match="square"):
+        evaluation({"x": np.zeros((2, 3), np.float32)})

@@ -25,7 +25,8 @@ def test_results_are_those_of_onnx_runtime(name: str):
     node = NODES[name]
     for found, wanted in zip(_evaluated(node), session_results(node.model(), node.feeds()), strict=True):
         assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
-        largest = np.abs(wanted.astype(float)).max(initial=0)
+        finite = wanted.astype(float)[np.isfinite(wanted.astype(float))]
+        largest = np.abs(finite).max(initial=0)
         tolerance = 1e-5 * largest if wanted.dtype == np.float32 else 0
         np.testing.assert_allclose(found.astype(float), wanted.astype(float), rtol=0, atol=tolerance)
 

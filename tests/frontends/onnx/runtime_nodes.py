@@ -428,5 +428,31 @@ NODES = {
          _random.integers(-8, 8, (10, 2)).astype(ml_dtypes.int4)], (0, 2, 3), 1,
         {"block_size": 16, "gather_axis": 0, "quantize_axis": -1},
     ),
+    **{
+        f"tokens that would repeat {size} of {len(row)}": RuntimeNode(
+            "NGramRepeatBlock", [np.array([row, row[::-1]]), floats(2, 6)], attributes={"ngram_size": size}
+        )
+        for size, row in (
+            (1, [1, 4, 1]), (2, [1, 2, 3, 1, 4, 1]), (3, [0, 5, 3, 0, 5, 2, 0, 5]), (3, [1, 1]), (3, [1]),
+            (4, [2, 2, 2]),
+        )
+    },
+    **{
+        f"transposed convolution, pads an input, {'constant' if 2 in constants else 'known at run time'}": RuntimeNode(
+            "ConvTransposeWithDynamicPads",
+            [floats(1, 4, 5, 6), floats(4, 3, 3, 2), np.array([1, 0, 2, 1]), floats(3)], constants, 1,
+            {"strides": [2, 3], "output_padding": [1, 0], "dilations": [1, 2]},
+        )
+        for constants in ((1, 2, 3), (1, 3))
+    },
+    **{
+        f"product with {('FP4', 'NF4')[kind]}, {rows} rows": RuntimeNode(
+            "MatMulBnb4",
+            [floats(2, 3, rows), _random.integers(0, 256, -(-rows * 3 // 2)).astype(np.uint8),
+             np.abs(floats(-(-rows * 3 // 16)))],
+            (1, 2), 1, {"K": rows, "N": 3, "block_size": 16, "quant_type": kind},
+        )
+        for kind, rows in ((0, 32), (1, 32), (0, 33), (1, 9))
+    },
 }  # fmt: skip
 """By what is special of them."""

@@ -138,11 +138,13 @@ def test_operators_of_onnx_runtime(name: str):
         element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
         value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, element, array.shape))
     executable = li.compile(made, checked=True)
-    # How many keys there are in all is a number that comes with the call.
-    assert executable.fallbacks == ({"com.microsoft::GroupQueryAttention": 1} if name == "groups" else {})
+    # How many keys there are in all, and pads, are numbers that come with the call.
+    is_open = name == "groups" or name.endswith("known at run time")
+    assert executable.fallbacks == ({f"com.microsoft::{node.op_type}": 1} if is_open else {})
     for ours, theirs in zip(executable(inputs), wanted, strict=True):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
-        largest = np.abs(theirs.astype(float)).max(initial=0)
+        finite = theirs.astype(float)[np.isfinite(theirs.astype(float))]
+        largest = np.abs(finite).max(initial=0)
         np.testing.assert_allclose(ours.astype(float), theirs.astype(float), rtol=0, atol=1e-5 * largest)
 
 
