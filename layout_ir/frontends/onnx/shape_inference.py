@@ -179,8 +179,14 @@ def _look_by_look(
         return infer(model), []
     if model.functions or model.graph.sparse_initializer:
         return _at_all_of_it(model, infer)
-    # What a node has in its subgraphs may take looks of its own.
-    return infer_in_parts(model, looks.of_nodes, lambda part: _at_all_of_it(part, infer)[0])
+
+    def infer_part(part: onnx.ModelProto) -> onnx.ModelProto:
+        # What a node has in its subgraphs may take looks of its own; all others are of one look, and the values that
+        # they share with other parts are no results of windows: inference follows no elements through those.
+        is_flat = all(node.op_type not in WITH_SUBGRAPHS for node in part.graph.node)
+        return infer(part) if is_flat else _at_all_of_it(part, infer)[0]
+
+    return infer_in_parts(model, looks.of_nodes, infer_part)
 
 
 def _at_all_of_it(
