@@ -57,6 +57,8 @@ class OrderSearch:
     """Of initializers that nobody has read yet, by name; takes those that are written."""
     deadline: float | None = field(kw_only=True)
     """The time of time.monotonic() at which the search ends."""
+    is_nested: bool = field(kw_only=True)
+    """Whether some node of the model has subgraphs."""
     propagation: OrderPropagation = field(init=False)
     improved: bool = False
     """Whether the last round changed the model, so that another one may see more."""
@@ -273,7 +275,10 @@ class OrderSearch:
 
     def _typed(self) -> list[Graph]:
         """The graphs of the model as it is now, whose extents count as in the first round."""
-        graphs = typed_graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+        graphs = typed_graphs(
+            self.model, self.folder, self.shapes, self.pending, self.types, self.integers,
+            is_nested=self.is_nested,
+        )  # fmt: skip
         first = self.graphs[: len(graphs)]
         if len(first) == len(graphs) and not self.shapes:
             for graph, before in zip(graphs, first, strict=True):
