@@ -36,6 +36,7 @@ from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
 from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
+from layout_ir.passes.onnx.typed_graphs import TypedModel
 from layout_ir.selection.solver.selection_problem import Solution
 
 if TYPE_CHECKING:
@@ -99,10 +100,14 @@ def optimize_orders(
             is_nested=is_nested,
         )
         may_decide = is_nested and _has_transposes(written.graph, is_nested)
-        decided = with_decided_branches(written, folder, dict(pending)) if may_decide else None
-        result = choose(model, dict(pending))
+        decided = before = after = None
+        if may_decide:
+            decided, before, after = with_decided_branches(written, folder, dict(pending))
+            if shapes:
+                before = after = None  # other types
+        result = choose(model, dict(pending), typed=before if inlined is None else None)
         if inlined is not None:
-            other = choose(inlined, dict(pending))
+            other = choose(inlined, dict(pending), typed=before)
             # What is moved in a function is the same in both: it counts in the one alone, before and after.
             if other.gain > result.gain:
                 result = other
@@ -111,7 +116,7 @@ def optimize_orders(
                     f"Transposes in the bodies of functions: {within}, which stay and are not counted"
                 )
         if decided is not None:
-            other = choose(decided, dict(pending))
+            other = choose(decided, dict(pending), typed=after)
             # The branch that is not taken has no part in what is left; before, it had one.
             if _left(other) < _left(result):
                 result = replace(other, before=result.before, transposed=result.transposed)
@@ -128,7 +133,7 @@ def _left(result: OptimizedModel) -> tuple[int, int, int]:
 
 
 def _with_loops_rearranged(
-    result: OptimizedModel, choose: Callable[[onnx.ModelProto, dict[str, PendingTensor]], OptimizedModel]
+    result: OptimizedModel, choose: Callable[..., OptimizedModel]
 ) -> OptimizedModel | None:
     """The result with loops that carry their states in other orders; None where that leaves no less.
 
@@ -157,9 +162,10 @@ def _chosen(
     certificate: bool,
     deadline: float | None,
     is_nested: bool,
+    typed: TypedModel | None = None,
 ) -> OptimizedModel:
     """The result for a model whose functions stay what they are; it changes the model, whose nodes have subgraphs only
-    if `is_nested`."""
+    if `is_nested`. `typed` are its graphs, where these are known."""
     if model.training_info:
         raise LayoutError(
             "the model has training information, which names values of the graph: take it out "
@@ -167,7 +173,8 @@ def _chosen(
         )
     check_names(model.graph, is_nested=is_nested)
     check_shapes(model.graph, shapes)
-    write_einsum_transposes(model.graph)
+    if write_einsum_transposes(model.graph, is_nested=is_nested):
+        typed = None
     if not (certificate or consumer.starters or _has_transposes(model.graph, is_nested)):
         # No value has several orders: there is nothing to choose, whatever is known of types.
         nothing = Traffic(0, 0, 0)
@@ -178,7 +185,7 @@ def _chosen(
     search = OrderSearch(
         model, folder, shapes, consumer,
         free_inputs=free_inputs, free_outputs=free_outputs, certificate=certificate, pending=pending,
-        deadline=deadline, is_nested=is_nested,
+        deadline=deadline, is_nested=is_nested, typed=typed,
     )  # fmt: skip
     result = search.result()
     kib = search.consumer.transpose_kib

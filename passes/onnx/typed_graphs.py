@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layout_ir.passes.onnx.constant_folding import (
     constant_integers,
@@ -28,6 +28,13 @@ from layout_ir.passes.onnx.view_chains import merge_view_chains
 if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
+
+
+class TypedModel(NamedTuple):
+    """The graphs of a model with all types that can be known, and the integers that were found on the way."""
+
+    graphs: list[Graph]
+    integers: dict[str, NDArray[Any]]
 
 
 def typed_graphs(

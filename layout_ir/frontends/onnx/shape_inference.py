@@ -96,7 +96,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         model.CopyFrom(given)
         before = _distinguish(model.graph, own)
     try:
-        is_plain = is_alone and _NEEDS_TYPE.isdisjoint(operators)
+        is_plain = all(_NEEDS_TYPE.isdisjoint([node.op_type for node in body.node]) for body in bodies)
         look = partial(_infer if is_plain else _without_crash, strict=strict)
         may_compute = may_slice and not (is_alone and WITH_WINDOWS.isdisjoint(operators))
         found = _look_by_look(model, look)[0] if may_compute else look(model)
@@ -178,6 +178,8 @@ def _look_by_look(
     if looks is None:
         return infer(model), []
     if model.functions or model.graph.sparse_initializer:
+        given, model = model, type(model)()
+        model.CopyFrom(given)
         return _at_all_of_it(model, infer)
 
     def infer_part(part: onnx.ModelProto) -> onnx.ModelProto:
@@ -192,15 +194,13 @@ def _look_by_look(
 def _at_all_of_it(
     model: onnx.ModelProto, infer: Callable[[onnx.ModelProto], onnx.ModelProto]
 ) -> tuple[onnx.ModelProto, list[onnx.NodeProto]]:
-    """What `_look_by_look` does, by looks each of which is at the whole model."""
-    if looks_at_nodes(model, _graphs(model)) is None:
-        return infer(model), []
-    given, model = model, type(model)()
-    model.CopyFrom(given)
+    """What `_look_by_look` does, by looks each of which is at the whole model; what it sees in the end is changed in
+    place."""
     looks = looks_at_nodes(model, _graphs(model))
-    of_slices = looks.of_slices if looks is not None else []
-    later: list[list[onnx.NodeProto]] = [[] for _ in range(max((look for _, look in of_slices), default=0))]
-    for node, look in of_slices:
+    if looks is None:
+        return infer(model), []
+    later: list[list[onnx.NodeProto]] = [[] for _ in range(max(look for _, look in looks.of_slices))]
+    for node, look in looks.of_slices:
         if look:
             later[look - 1].append(node)
             node.op_type = _HIDDEN + node.op_type
