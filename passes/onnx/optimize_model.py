@@ -35,8 +35,8 @@ from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
 from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
-from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.passes.onnx.typed_graphs import TypedModel
+from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.selection.solver.selection_problem import Solution
 
 if TYPE_CHECKING:

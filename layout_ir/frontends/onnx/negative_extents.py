@@ -10,7 +10,7 @@ unless the operator is one that makes no extent below 0 of any that is not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within, is_graph

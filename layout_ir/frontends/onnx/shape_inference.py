@@ -185,7 +185,7 @@ def _look_by_look(
     def infer_part(part: onnx.ModelProto) -> onnx.ModelProto:
         # What a node has in its subgraphs may take looks of its own; all others are of one look, and the values that
         # they share with other parts are no results of windows: inference follows no elements through those.
-        is_flat = all(node.op_type not in WITH_SUBGRAPHS for node in part.graph.node)
+        is_flat = WITH_SUBGRAPHS.isdisjoint([node.op_type for node in part.graph.node])
         return infer(part) if is_flat else _at_all_of_it(part, infer)[0]
 
     return infer_in_parts(model, looks.of_nodes, infer_part)
@@ -194,8 +194,8 @@ def _look_by_look(
 def _at_all_of_it(
     model: onnx.ModelProto, infer: Callable[[onnx.ModelProto], onnx.ModelProto]
 ) -> tuple[onnx.ModelProto, list[onnx.NodeProto]]:
-    """What `_look_by_look` does, by looks each of which is at the whole model; what it sees in the end is changed in
-    place."""
+    """What `_look_by_look` does, by looks each of which is at the whole model, some of whose nodes have
+    other operators meanwhile."""
     looks = looks_at_nodes(model, _graphs(model))
     if looks is None:
         return infer(model), []
@@ -220,7 +220,7 @@ def _at_all_of_it(
 
 def _graphs(model: onnx.ModelProto) -> list[onnx.GraphProto]:
     """The graph of a model and the subgraphs that inference looks into."""
-    is_nested = any(node.op_type in WITH_SUBGRAPHS for node in model.graph.node)
+    is_nested = not WITH_SUBGRAPHS.isdisjoint([node.op_type for node in model.graph.node])
     return list(graphs_within(model.graph)) if is_nested else [model.graph]
 
 
