@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.functions import Call, domain_of, fresh_name, node_title
@@ -18,37 +18,57 @@ from layout_ir.frontends.onnx.taken_branches import TakenBranch, taken_branch
 from layout_ir.passes.onnx.constant_folding import decided_conditions
 from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.names_in_use import drop_constants, drop_unused, names_of, unused_constants
-from layout_ir.passes.onnx.typed_graphs import typed_graphs
+from layout_ir.passes.onnx.typed_graphs import TypedModel, typed_graphs
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
+
+
+class DecidedBranches(NamedTuple):
+    """A model with the nodes of decided branches in its graph, and what was found of types."""
+
+    model: onnx.ModelProto | None
+    """A copy; None where no branch is decided."""
+    before: TypedModel | None
+    """The graphs of the model that came in; None where it has no branches."""
+    after: TypedModel | None
+    """The graphs of the copy; None where it has no branches any more, or there is none."""
 
 
 def with_decided_branches(
     model: onnx.ModelProto, folder: Path | None, pending: dict[str, PendingTensor]
-) -> onnx.ModelProto | None:
-    """A copy of the model with the nodes of such branches in its graph; None where it has none.
+) -> DecidedBranches:
+    """The model with the nodes of branches that are decided in the place of their Ifs.
 
     What inputs without a fixed extent would decide stays undecided, whatever shapes the Transposes are weighed for.
     """
     result: onnx.ModelProto | None = None
+    before: TypedModel | None = None
+    after: TypedModel | None = None
     idle: set[str] = set()
     while any(node.op_type == "If" for graph in graphs_within(model.graph) for node in graph.node):
-        graphs = typed_graphs(model, folder, {}, pending, {}, {})
+        integers: dict[str, NDArray[Any]] = {}
+        graphs = typed_graphs(model, folder, {}, pending, {}, integers)
+        if result is None:
+            before = TypedModel(graphs, integers)
+        else:
+            after = TypedModel(graphs, integers)
         conditions: list[dict[str, bool]] = []
         for graph in graphs:  # those around one come before it
             around = {} if graph.outer is None else conditions[graphs.index(graph.outer)]
             own = own_names(graph.proto)
             outer = {name: condition for name, condition in around.items() if name not in own}
             conditions.append({**outer, **decided_conditions(graph)})
-        for graph in graphs:
-            graph.release()
         if not any(_decided(graph.proto, known) for graph, known in zip(graphs, conditions, strict=True)):
             break
         if result is None:
             idle = unused_constants(model.graph)
             result = type(model)()
             result.CopyFrom(model)
+        if after is not None:
+            _release(after)
+            after = None
         model = result
         # What is in a branch is written before the branch is put into the graph around it.
         written = graphs_by_depth(result.graph)
@@ -60,12 +80,16 @@ def with_decided_branches(
             try:
                 _write_branches(result, graph, decided, known)
             except LayoutError:
-                return None  # what is wrong with the node is not for us to say
+                return DecidedBranches(None, before, None)  # what is wrong with the node is not for us to say
             drop_unused(graph, read)
-    if result is not None:
         # A condition may come from around the graph that it decides in.
         drop_constants(result.graph, unused_constants(result.graph) - idle)
-    return result
+    return DecidedBranches(result, before, after)
+
+
+def _release(typed: TypedModel) -> None:
+    for graph in typed.graphs:
+        graph.release()
 
 
 def _decided(graph: onnx.GraphProto, conditions: Mapping[str, bool]) -> list[int]:

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     import onnx
 
 
-def write_einsum_transposes(graph: onnx.GraphProto) -> None:
-    """Makes such Einsums Transposes, in place, in a graph and its subgraphs."""
+def write_einsum_transposes(graph: onnx.GraphProto, *, is_nested: bool = True) -> bool:
+    """Makes such Einsums Transposes, in place, in a graph and its subgraphs, which it has only if `is_nested`; returns
+    whether there are any."""
     import onnx.helper
 
+    is_changed = False
     for outer in graph.node:
-        for node in (outer, *nodes_within(outer)) if outer.attribute else ():
+        for node in (outer, *nodes_within(outer)) if is_nested and outer.attribute else (outer,):
             if node.op_type == "Einsum" and not domain_of(node.domain) and (order := _order(node)):
                 node.op_type = "Transpose"
                 del node.attribute[:]
                 node.attribute.append(onnx.helper.make_attribute("perm", order))
+                is_changed = True
+    return is_changed
 
 
 def _order(node: onnx.NodeProto) -> list[int] | None:

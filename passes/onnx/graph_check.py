@@ -44,11 +44,14 @@ def check_shapes(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) ->
             )
 
 
-def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = "the graph") -> None:
+def check_names(
+    graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = "the graph", *, is_nested: bool = True
+) -> None:
     """Raises OnnxImportError where a graph, or a subgraph of a node, is not in order.
 
     That is where a value has two makers, where it is used before it is made or is not made at all, and where a name is
-    no text. `outer` are the values around the graph; a subgraph may use their names for others of its own.
+    no text. `outer` are the values around the graph; a subgraph may use their names for others of its own. Nodes have
+    subgraphs only if `is_nested`.
     """
     known = {"", *outer}
     own: dict[str, tuple[str, int]] = {}
@@ -81,8 +84,7 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
                 define(name, "initializer", number)
             seen.add(name)
     for number, node in enumerate(graph.node):
-        attributes = node.attribute
-        inners = graphs_of(node) if attributes else []
+        inners = graphs_of(node) if is_nested and node.attribute else []
         used = node.input[:]
         if inners:
             used = [*used, *captured_names(node)]

@@ -65,8 +65,8 @@ class TypeInference:
     """The inference of the types of a model, which may be asked again as more is known of its values.
 
     Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs, and
-    `stated` has types that inference does not find. The operators to which ONNX Runtime fuses convolutions and
-    activations are known besides those of ONNX.
+    `stated` has types that inference does not find. Nodes have subgraphs only if `is_nested`. The operators to which
+    ONNX Runtime fuses convolutions and activations are known besides those of ONNX.
     """
 
     def __init__(
@@ -75,6 +75,8 @@ class TypeInference:
         overridable: frozenset[str],
         shapes: Mapping[str, Sequence[int]],
         stated: Mapping[str, onnx.TypeProto],
+        *,
+        is_nested: bool = True,
     ):
         self.model = model
         self._overridable = overridable
@@ -83,7 +85,8 @@ class TypeInference:
         self._of_runtime = any(
             domain_of(entry.domain).startswith("com.microsoft") for entry in model.opset_import
         )
-        self._claims = [_claims(graph) for graph in graphs_by_depth(model.graph)]
+        graphs_in = graphs_by_depth if is_nested else _alone
+        self._claims = list(map(_claims, graphs_in(model.graph)))
         self._claims[0].update(stated)
         self._first: RepeatedInference | None = None
         """What was found first, before anything was believed."""

@@ -32,15 +32,15 @@ def overridable_names(model: onnx.ModelProto) -> frozenset[str]:
     return frozenset(value.name for value in model.graph.input) if model.ir_version >= 4 else frozenset()
 
 
-def unused_constants(graph: onnx.GraphProto) -> set[str]:
+def unused_constants(graph: onnx.GraphProto, *, is_nested: bool = True) -> set[str]:
     """The names of initializers, and of what Constants give, that nothing in the graph or its subgraphs uses, that are
-    no results, and that callers cannot give."""
+    no results, and that callers cannot give. Nodes have subgraphs only if `is_nested`."""
     found = {tensor.name for tensor in graph.initializer}
     found.update(node.output[0] for node in graph.node if node.op_type == "Constant")
     for node in graph.node:
         found.difference_update(node.input[:])
     found.difference_update(value.name for value in (*graph.input, *graph.output))
-    if found:  # mostly not, and to look into all attributes takes longer
+    if found and is_nested:  # mostly not, and to look into all attributes takes longer
         found.difference_update(name for node in graph.node for name in captured_names(node))
     return found
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from layout_ir.argument_checks import check_seconds
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.model import read_open_model
-from layout_ir.frontends.onnx.subgraphs import nodes_within
+from layout_ir.frontends.onnx.subgraphs import has_subgraphs, nodes_within
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
@@ -35,6 +35,7 @@ from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
 from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
+from layout_ir.passes.onnx.typed_graphs import TypedModel
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.selection.solver.selection_problem import Solution
 
@@ -84,6 +85,9 @@ def optimize_orders(
     with gc_paused():
         model, folder, weights = read_open_model(source)
         pending = pending_of(model, weights)
+        inlined = with_moving_functions_inlined(model) if model.functions else None
+        written = inlined or model
+        is_nested = has_subgraphs(written.graph)
         choose = partial(
             _chosen,
             folder=folder,
@@ -93,14 +97,17 @@ def optimize_orders(
             shapes=shapes or {},
             certificate=certificate,
             deadline=deadline,
+            is_nested=is_nested,
         )
-        inlined = with_moving_functions_inlined(model) if model.functions else None
-        written = inlined or model
-        has_some = _has_transposes(written.graph)
-        decided = with_decided_branches(written, folder, dict(pending)) if has_some else None
-        result = choose(model, dict(pending))
+        may_decide = is_nested and _has_transposes(written.graph, is_nested)
+        decided = before = after = None
+        if may_decide:
+            decided, before, after = with_decided_branches(written, folder, dict(pending))
+            if shapes:
+                before = after = None  # other types
+        result = choose(model, dict(pending), typed=before if inlined is None else None)
         if inlined is not None:
-            other = choose(inlined, dict(pending))
+            other = choose(inlined, dict(pending), typed=before)
             # What is moved in a function is the same in both: it counts in the one alone, before and after.
             if other.gain > result.gain:
                 result = other
@@ -109,7 +116,7 @@ def optimize_orders(
                     f"Transposes in the bodies of functions: {within}, which stay and are not counted"
                 )
         if decided is not None:
-            other = choose(decided, dict(pending))
+            other = choose(decided, dict(pending), typed=after)
             # The branch that is not taken has no part in what is left; before, it had one.
             if _left(other) < _left(result):
                 result = replace(other, before=result.before, transposed=result.transposed)
@@ -126,7 +133,7 @@ def _left(result: OptimizedModel) -> tuple[int, int, int]:
 
 
 def _with_loops_rearranged(
-    result: OptimizedModel, choose: Callable[[onnx.ModelProto, dict[str, PendingTensor]], OptimizedModel]
+    result: OptimizedModel, choose: Callable[..., OptimizedModel]
 ) -> OptimizedModel | None:
     """The result with loops that carry their states in other orders; None where that leaves no less.
 
@@ -154,27 +161,31 @@ def _chosen(
     shapes: Mapping[str, Sequence[int]],
     certificate: bool,
     deadline: float | None,
+    is_nested: bool,
+    typed: TypedModel | None = None,
 ) -> OptimizedModel:
-    """The result for a model whose functions stay what they are; it changes the model."""
+    """The result for a model whose functions stay what they are; it changes the model, whose nodes have subgraphs only
+    if `is_nested`. `typed` are its graphs, where these are known."""
     if model.training_info:
         raise LayoutError(
             "the model has training information, which names values of the graph: take it out "
             "(del model.training_info[:]) to optimize the rest"
         )
-    check_names(model.graph)
+    check_names(model.graph, is_nested=is_nested)
     check_shapes(model.graph, shapes)
-    write_einsum_transposes(model.graph)
-    if not (certificate or consumer.starters or _has_transposes(model.graph)):
+    if write_einsum_transposes(model.graph, is_nested=is_nested):
+        typed = None
+    if not (certificate or consumer.starters or _has_transposes(model.graph, is_nested)):
         # No value has several orders: there is nothing to choose, whatever is known of types.
         nothing = Traffic(0, 0, 0)
         return OptimizedModel(
             model, folder, pending, consumer.name, nothing, nothing, [], [], Solution((), 0, 0)
         )
-    idle = unused_constants(model.graph)
+    idle = unused_constants(model.graph, is_nested=is_nested)
     search = OrderSearch(
         model, folder, shapes, consumer,
         free_inputs=free_inputs, free_outputs=free_outputs, certificate=certificate, pending=pending,
-        deadline=deadline,
+        deadline=deadline, is_nested=is_nested, typed=typed,
     )  # fmt: skip
     result = search.result()
     kib = search.consumer.transpose_kib
@@ -201,14 +212,16 @@ def _chosen(
         if search.consumer.makes_unsigned:
             make_moved_integers_unsigned(result.stored)
         # Of nodes that became others, or one with others. What nobody used before is not for us to drop.
-        if left_over := unused_constants(result.stored.graph) - idle:
+        if left_over := unused_constants(result.stored.graph, is_nested=is_nested) - idle:
             drop_constants(result.stored.graph, left_over)
         rename_shapes_of_products(result.stored.graph, result.pending)
     return result
 
 
-def _has_transposes(graph: onnx.GraphProto) -> bool:
-    """Whether there is a Transpose in a graph or in its subgraphs."""
-    return any(node.op_type == "Transpose" for node in graph.node) or any(
+def _has_transposes(graph: onnx.GraphProto, is_nested: bool) -> bool:
+    """Whether there is a Transpose in a graph or in its subgraphs, which it has only if `is_nested`."""
+    if any(node.op_type == "Transpose" for node in graph.node):
+        return True
+    return is_nested and any(
         inner.op_type == "Transpose" for node in graph.node if node.attribute for inner in nodes_within(node)
     )

@@ -33,7 +33,7 @@ from layout_ir.passes.onnx.order_selection import model_problem, option_cost
 from layout_ir.passes.onnx.orders import Order, identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
-from layout_ir.passes.onnx.typed_graphs import reached_orders, simplify, typed_graphs
+from layout_ir.passes.onnx.typed_graphs import TypedModel, reached_orders, simplify, typed_graphs
 from layout_ir.selection.solver.selection_problem import Solution
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ class OrderSearch:
     """Of initializers that nobody has read yet, by name; takes those that are written."""
     deadline: float | None = field(kw_only=True)
     """The time of time.monotonic() at which the search ends."""
+    is_nested: bool = field(kw_only=True)
+    """Whether some node of the model has subgraphs."""
+    typed: TypedModel | None = field(kw_only=True)
+    """The graphs of the model that came in, where they are known already."""
     propagation: OrderPropagation = field(init=False)
     improved: bool = False
     """Whether the last round changed the model, so that another one may see more."""
@@ -273,7 +277,15 @@ class OrderSearch:
 
     def _typed(self) -> list[Graph]:
         """The graphs of the model as it is now, whose extents count as in the first round."""
-        graphs = typed_graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+        if self.typed is not None:
+            (graphs, self.integers), self.typed = self.typed, None
+            for graph in graphs:
+                graph.pending = self.pending
+            return graphs
+        graphs = typed_graphs(
+            self.model, self.folder, self.shapes, self.pending, self.types, self.integers,
+            is_nested=self.is_nested,
+        )  # fmt: skip
         first = self.graphs[: len(graphs)]
         if len(first) == len(graphs) and not self.shapes:
             for graph, before in zip(graphs, first, strict=True):

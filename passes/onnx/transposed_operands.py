@@ -26,14 +26,16 @@ def ranks_by_perms(
     found: dict[str, onnx.TypeProto] = {}
     doubtful: set[str] = set()
     for node in nodes:
-        perm = stated_perm(node)
-        if perm is None:
+        if node.op_type != "Transpose" or not node.input:
             continue
         source = node.input[0]
         known = types.get(source)
         if source in told or known is None or not known.tensor_type.elem_type:
             continue
         if known.tensor_type.HasField("shape"):
+            continue
+        perm = stated_perm(node)
+        if perm is None:
             continue
         operand = type(known)()
         operand.tensor_type.elem_type = known.tensor_type.elem_type

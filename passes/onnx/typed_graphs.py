@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layout_ir.passes.onnx.constant_folding import (
     constant_integers,
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+class TypedModel(NamedTuple):
+    """The graphs of a model with all types that can be known, and the integers that were found on the way."""
+
+    graphs: list[Graph]
+    integers: dict[str, NDArray[Any]]
+
+
 def typed_graphs(
     model: onnx.ModelProto,
     folder: Path | None,
@@ -37,9 +44,12 @@ def typed_graphs(
     pending: dict[str, PendingTensor],
     stated: Mapping[str, onnx.TypeProto],
     integers: dict[str, NDArray[Any]],
+    *,
+    is_nested: bool = True,
 ) -> list[Graph]:
-    """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
-    graphs = _typed_graphs(model, folder, shapes, pending, stated, integers)
+    """The graphs of a model with all types that can be known; `integers` are known already, and take those found. Nodes
+    have subgraphs only if `is_nested`."""
+    graphs = _typed_graphs(model, folder, shapes, pending, stated, integers, is_nested)
     if not shapes:
         counted = counted_extents(graphs, integers)
         for graph in graphs:
@@ -54,12 +64,13 @@ def _typed_graphs(
     pending: dict[str, PendingTensor],
     stated: Mapping[str, onnx.TypeProto],
     integers: dict[str, NDArray[Any]],
+    is_nested: bool,
 ) -> list[Graph]:
     if integers:
         names = {name for node in model.graph.node for name in node.output[:]}
         for name in integers.keys() - names:
             del integers[name]
-    inference = TypeInference(model, overridable_names(model), {}, stated)
+    inference = TypeInference(model, overridable_names(model), {}, stated, is_nested=is_nested)
     graphs = graphs_of_model(model, folder, shapes, pending, integers, stated, inference)
     if not _are_open(graphs):
         return graphs

@@ -114,17 +114,14 @@ class Links:
         """The other nodes that give elements to operands of these, which inference may know; not those of values that
         are in `but`. `carriers` are the nodes of which inference may know elements."""
         found = set[int]()
-        waiting = list(numbers)
+        waiting, own = list(numbers), frozenset(numbers)
+        inputs, makers = self.inputs, self.makers
         while waiting:
-            for name in self.inputs[waiting.pop()]:
-                maker = self.makers.get(name)
-                if (
-                    maker is not None
-                    and maker in carriers
-                    and maker not in numbers
-                    and maker not in found
-                    and name not in but
-                ):
+            for name in inputs[waiting.pop()]:
+                maker = makers.get(name)
+                if maker is None or maker not in carriers or name in but:
+                    continue
+                if maker not in own and maker not in found:
                     found.add(maker)
                     waiting.append(maker)
         return found

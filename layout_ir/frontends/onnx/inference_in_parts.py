@@ -106,7 +106,7 @@ class _Parts:
             seen = [number for number in nodes if number not in self.left_out]
             found = self._found(seen)
             negative = {name for name, type in found.items() if has_negative_extent(type)}
-            makers = [number for number in seen if not negative.isdisjoint(self.links.outputs[number])]
+            makers = [n for n in seen if not negative.isdisjoint(self.links.outputs[n])] if negative else []
             if is_last or not makers:
                 self._types.update(found)
                 return
@@ -155,7 +155,7 @@ class _Parts:
         """Gives extents whose names were made up for this part, which are those that were not `given` to it, names that
         no other part has."""
         names: dict[str, str] = {}
-        for dim in (dim for type in types for dim in dims_of(type)):
+        for dim in (dim for type in types if names_made_up(type) for dim in dims_of(type)):
             name = dim.dim_param
             if is_made_up(name) and name not in given:
                 if name not in names:

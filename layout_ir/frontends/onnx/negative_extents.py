@@ -10,7 +10,7 @@ unless the operator is one that makes no extent below 0 of any that is not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within, is_graph
@@ -50,7 +50,9 @@ _NEGATIVE_NUMBER = re.compile(rb"[\x80-\xff]{9}\x01")
 
 def has_negative_extent(type: onnx.TypeProto) -> bool:
     """Whether a tensor is said to have an extent below 0."""
-    return any(dim.dim_value < 0 for dim in type.tensor_type.shape.dim)
+    return bool(_NEGATIVE_NUMBER.search(type.SerializeToString())) and any(
+        dim.dim_value < 0 for dim in type.tensor_type.shape.dim
+    )
 
 
 def values_with_negative_extents(bodies: Sequence[Body]) -> list[onnx.ValueInfoProto]:
@@ -60,7 +62,7 @@ def values_with_negative_extents(bodies: Sequence[Body]) -> list[onnx.ValueInfoP
         for body in bodies
         if is_graph(body)
         for value in (*body.input, *body.value_info, *body.output)
-        if _NEGATIVE_NUMBER.search(value.SerializeToString()) and has_negative_extent(value.type)
+        if has_negative_extent(value.type)
     ]
 
 
@@ -141,28 +143,32 @@ def looks_at_nodes(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) ->
     ):
         return None
     slices: list[tuple[onnx.NodeProto, int]] = []
+    is_nested = len(graphs) > 1
 
-    def visit(graph: onnx.GraphProto, known: dict[str, tuple[int, bool]]) -> Iterator[tuple[int, bool]]:
-        """The look in which each node of a graph is inferred, and whether the extents of its results are computed;
-        `known` has both of values by name, and gets those of the graph."""
-        for node in graph.node:
-            of_all = max((known[name] for name in node.input if name in known), default=(0, False))
-            for inner in graphs_of(node) if node.attribute else ():
-                inputs = dict.fromkeys((value.name for value in inner.input), of_all)
-                inside = known | inputs
+    def visit(graph: onnx.GraphProto, known: dict[str, int]) -> list[int]:
+        """Per node of a graph, twice the look in which it is inferred, and 1 more where the extents of its results are
+        computed; `known` has the same of values by name, and gets those of the graph."""
+        found: list[int] = []
+        for node in graph.node[:]:
+            of_all = max([known.get(name, 0) for name in node.input[:]], default=0)
+            for inner in graphs_of(node) if is_nested and node.attribute else ():
+                inside = known | dict.fromkeys((value.name for value in inner.input), of_all)
                 of_all = max([of_all, *visit(inner, inside)])
                 of_all = max([of_all, *(inside.get(value.name, of_all) for value in inner.output)])
-            look, is_computed = of_all
-            if node.op_type == "Slice":
-                look += is_computed
-                is_computed = False
+            operator = node.op_type
+            if operator == "Slice":
+                look = (of_all + 1) // 2
                 slices.append((node, look))
-            elif _may_compute(node, constants) or (node.domain, node.op_type) in functions:
-                is_computed = True
-            known.update(dict.fromkeys(node.output, (look, is_computed)))
-            yield look, is_computed
+                of_all = 2 * look
+            elif (operator in WITH_WINDOWS and _may_compute(node, constants)) or (
+                functions and (node.domain, operator) in functions
+            ):
+                of_all |= 1
+            known.update(dict.fromkeys(node.output[:], of_all))
+            found.append(of_all)
+        return found
 
-    of_nodes = [look for look, _ in visit(model.graph, {})]
+    of_nodes = [both // 2 for both in visit(model.graph, {})]
     return Looks(of_nodes, slices) if any(look for _, look in slices) else None
 
 
@@ -191,17 +197,17 @@ def _fits_all(node: onnx.NodeProto) -> bool:
     That is (extent + pads - window) / stride + 1 for those that are moved over what is read, and
     (extent - 1) * stride + window - pads for those over what is written.
     """
-    import onnx.helper
+    given = {each.name: each for each in node.attribute[:]}
 
-    given = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
-    kernel = given.get("kernel_shape", ())
+    def ints(name: str, default: Sequence[int]) -> Sequence[int]:
+        return given[name].ints[:] if name in given else default
+
+    kernel = ints("kernel_shape", ())
     rank = len(kernel)
-    strides, dilations, more = (
-        given.get(name, (default,) * rank)
-        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
-    )
-    automatic = given.get("auto_pad", b"NOTSET")
-    pads = given.get("pads", (0,) * 2 * rank) if automatic == b"NOTSET" else (0,) * 2 * rank
+    strides, dilations = ints("strides", (1,) * rank), ints("dilations", (1,) * rank)
+    more = ints("output_padding", (0,) * rank)
+    automatic = given["auto_pad"].s if "auto_pad" in given else b"NOTSET"
+    pads = ints("pads", (0,) * 2 * rank) if automatic == b"NOTSET" else (0,) * 2 * rank
     if not rank or {len(strides), len(dilations), len(more), len(pads) / 2} != {rank}:
         return False  # what the weights say, or nothing that fits
     if "output_shape" in given or (node.op_type == "MaxUnpool" and len(node.input) > 2):

@@ -22,14 +22,16 @@ def with_sorted_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
     Nodes that wait for one another, and graphs in which a value has two makers, have no order and stay as they are:
     whoever reads them says where.
     """
-    if all(map(_is_sorted, bodies_of(model))):
+    bodies = list(bodies_of(model))
+    is_nested = len(bodies) > 1 + len(model.functions)
+    if all(_is_sorted(body, is_nested) for body in bodies):
         return model
     import onnx
 
     result = onnx.ModelProto()
     result.CopyFrom(model)
     for body in bodies_of(result):
-        if not _is_sorted(body) and (order := _order(body)) is not None:
+        if not _is_sorted(body, is_nested) and (order := _order(body)) is not None:
             nodes = [onnx.NodeProto.FromString(body.node[number].SerializeToString()) for number in order]
             del body.node[:]
             body.node.extend(nodes)
@@ -41,13 +43,13 @@ def _used(node: onnx.NodeProto) -> Sequence[str]:
     return [*node.input, *captured_names(node)] if node.attribute else node.input[:]
 
 
-def _is_sorted(body: onnx.GraphProto | onnx.FunctionProto) -> bool:
-    """Whether no node uses what it makes itself or a later one makes."""
+def _is_sorted(body: onnx.GraphProto | onnx.FunctionProto, is_nested: bool) -> bool:
+    """Whether no node uses what it makes itself or a later one makes; nodes have subgraphs only if `is_nested`."""
     later: set[str] = set()
-    for node in reversed(body.node):
-        later.update(node.output)
+    for node in body.node[::-1]:
+        later.update(node.output[:])
         later.discard("")  # an output that is left out
-        if not later.isdisjoint(_used(node)):
+        if not later.isdisjoint(_used(node) if is_nested else node.input[:]):
             return False
     return True
 

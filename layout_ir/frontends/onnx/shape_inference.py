@@ -96,7 +96,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         model.CopyFrom(given)
         before = _distinguish(model.graph, own)
     try:
-        is_plain = is_alone and _NEEDS_TYPE.isdisjoint(operators)
+        is_plain = all(_NEEDS_TYPE.isdisjoint([node.op_type for node in body.node]) for body in bodies)
         look = partial(_infer if is_plain else _without_crash, strict=strict)
         may_compute = may_slice and not (is_alone and WITH_WINDOWS.isdisjoint(operators))
         found = _look_by_look(model, look)[0] if may_compute else look(model)
@@ -178,23 +178,29 @@ def _look_by_look(
     if looks is None:
         return infer(model), []
     if model.functions or model.graph.sparse_initializer:
+        given, model = model, type(model)()
+        model.CopyFrom(given)
         return _at_all_of_it(model, infer)
-    # What a node has in its subgraphs may take looks of its own.
-    return infer_in_parts(model, looks.of_nodes, lambda part: _at_all_of_it(part, infer)[0])
+
+    def infer_part(part: onnx.ModelProto) -> onnx.ModelProto:
+        # What a node has in its subgraphs may take looks of its own; all others are of one look, and the values that
+        # they share with other parts are no results of windows: inference follows no elements through those.
+        is_flat = WITH_SUBGRAPHS.isdisjoint([node.op_type for node in part.graph.node])
+        return infer(part) if is_flat else _at_all_of_it(part, infer)[0]
+
+    return infer_in_parts(model, looks.of_nodes, infer_part)
 
 
 def _at_all_of_it(
     model: onnx.ModelProto, infer: Callable[[onnx.ModelProto], onnx.ModelProto]
 ) -> tuple[onnx.ModelProto, list[onnx.NodeProto]]:
-    """What `_look_by_look` does, by looks each of which is at the whole model."""
-    if looks_at_nodes(model, _graphs(model)) is None:
-        return infer(model), []
-    given, model = model, type(model)()
-    model.CopyFrom(given)
+    """What `_look_by_look` does, by looks each of which is at the whole model, some of whose nodes have
+    other operators meanwhile."""
     looks = looks_at_nodes(model, _graphs(model))
-    of_slices = looks.of_slices if looks is not None else []
-    later: list[list[onnx.NodeProto]] = [[] for _ in range(max((look for _, look in of_slices), default=0))]
-    for node, look in of_slices:
+    if looks is None:
+        return infer(model), []
+    later: list[list[onnx.NodeProto]] = [[] for _ in range(max(look for _, look in looks.of_slices))]
+    for node, look in looks.of_slices:
         if look:
             later[look - 1].append(node)
             node.op_type = _HIDDEN + node.op_type
@@ -214,7 +220,7 @@ def _at_all_of_it(
 
 def _graphs(model: onnx.ModelProto) -> list[onnx.GraphProto]:
     """The graph of a model and the subgraphs that inference looks into."""
-    is_nested = any(node.op_type in WITH_SUBGRAPHS for node in model.graph.node)
+    is_nested = not WITH_SUBGRAPHS.isdisjoint([node.op_type for node in model.graph.node])
     return list(graphs_within(model.graph)) if is_nested else [model.graph]
 
 

@@ -29,6 +29,12 @@ def graphs_of(proto: onnx.NodeProto) -> list[onnx.GraphProto]:
     return found
 
 
+def has_subgraphs(graph: Body) -> bool:
+    """Whether some node has subgraphs. It takes a look at every attribute, of which a large model has many: whoever
+    goes over its nodes several times asks once."""
+    return any(node.attribute and graphs_of(node) for node in graph.node)
+
+
 def nodes_within(proto: onnx.NodeProto) -> list[onnx.NodeProto]:
     """The nodes of the subgraphs of a node, at any depth."""
     return [

@@ -47,6 +47,13 @@ _MOST_FIELDS = 1 << 18
 """Of a model, its graph and large tensors together, which take a second: the largest networks have fewer nodes."""
 
 
+_WINDOW = 1 << 14
+"""Bytes of a file that are looked at together."""
+
+_LONGEST_TAG = 20
+"""Bytes of two integers, the longest beginning of a field."""
+
+
 class _OtherFile(Exception):
     """The file is none that is read in this way."""
 
@@ -120,6 +127,18 @@ def open_model(
     return model, {initializers[k].name: OpenWeights(opened, *place) for k, place in rewriting.places.items()}
 
 
+class _Field(NamedTuple):
+    """A field of a message in a file: where it begins, where its value does, and where it ends."""
+
+    number: int
+    kind: int
+    integer: int
+    """Its value, if it is an integer; else the bytes of it."""
+    start: int
+    value: int
+    end: int
+
+
 class _Rewriting:
     """Reads a model from a file and gives the message without weights, piece by piece."""
 
@@ -127,81 +146,93 @@ class _Rewriting:
         self._file = file
         self._left = _MOST_FIELDS
         self._initializers = 0
+        self._window, self._window_start = b"", 0
+        """A piece of the file, in which fields are looked for, and where it begins."""
         self.places: dict[int, tuple[int, int]] = {}
         """By number of an initializer, where in the file its weights begin, and their bytes."""
 
     def model(self, end: int) -> Iterator[bytes]:
-        for number, kind, size in self._fields(end):
-            if (number, kind) == (_GRAPH, _BYTES):
-                graph = b"".join(self._graph(self._file.tell() + size))
-                yield _field(number, graph)
-            else:
-                yield self._copied(number, kind, size)
+        given = 0
+        """Up to where the file was given."""
+        for field in self._fields(0, end):
+            if (field.number, field.kind) == (_GRAPH, _BYTES):
+                yield self._bytes(given, field.start)
+                yield _field(_GRAPH, b"".join(self._graph(field.value, field.end)))
+                given = field.end
+        yield self._bytes(given, end)
 
-    def _graph(self, end: int) -> Iterator[bytes]:
-        for number, kind, size in self._fields(end):
-            if (number, kind) == (_INITIALIZER, _BYTES) and size >= _LEAST:
-                yield _field(number, b"".join(self._tensor(self._file.tell() + size)))
-            else:
-                yield self._copied(number, kind, size)
-            self._initializers += (number, kind) == (_INITIALIZER, _BYTES)
+    def _graph(self, start: int, end: int) -> Iterator[bytes]:
+        given = start
+        for field in self._fields(start, end):
+            if (field.number, field.kind) == (_INITIALIZER, _BYTES):
+                if field.integer >= _LEAST:
+                    yield self._bytes(given, field.start)
+                    yield _field(_INITIALIZER, b"".join(self._tensor(field.value, field.end)))
+                    given = field.end
+                self._initializers += 1
+        yield self._bytes(given, end)
 
-    def _tensor(self, end: int) -> Iterator[bytes]:
+    def _tensor(self, start: int, end: int) -> Iterator[bytes]:
         """A tensor. Raises _OtherFile for one that has weights twice, or is external data already."""
+        given = start
         is_moved = False
-        for number, kind, size in self._fields(end):
+        for number, kind, integer, begin, value, after in self._fields(start, end):
             if number == _EXTERNAL_DATA or (number == _RAW_DATA and is_moved):
                 raise _OtherFile
             if (number, kind) == (_DATA_LOCATION, _INTEGER):
-                if size:
+                if integer:
                     raise _OtherFile
                 # Left out: to say that it is in the message is to say nothing.
-            elif number == _RAW_DATA and kind == _BYTES and size >= _LEAST:
+                yield self._bytes(given, begin)
+                given = after
+            elif number == _RAW_DATA and kind == _BYTES and integer >= _LEAST:
                 is_moved = True
-                self.places[self._initializers] = self._file.tell(), size
+                self.places[self._initializers] = value, integer
+                yield self._bytes(given, begin)
                 yield _tag(_DATA_LOCATION, _INTEGER) + _integer(_EXTERNAL)
-                self._file.seek(size, os.SEEK_CUR)
-            else:
-                yield self._copied(number, kind, size)
+                given = after
+        yield self._bytes(given, end)
 
-    def _fields(self, end: int) -> Iterator[tuple[int, int, int]]:
-        """Number and kind of each field up to `end`, and the bytes of its value, which whoever asks reads or skips; an
-        integer is given in place of its bytes. Raises _OtherFile where there are no fields, or too many."""
-        while (at := self._file.tell()) < end:
+    def _fields(self, start: int, end: int) -> Iterator[_Field]:
+        """The fields between two places. Raises _OtherFile where there are no fields, or too many."""
+        at = start
+        while at < end:
             self._left -= 1
             if self._left < 0:
                 raise _OtherFile
-            tag = self._read_integer()
+            if not 0 <= at - self._window_start <= len(self._window) - _LONGEST_TAG:
+                self._file.seek(at)
+                self._window, self._window_start = self._file.read(_WINDOW), at
+            tag, place = self._read_integer(at - self._window_start)
             number, kind = tag >> 3, tag & 7
+            integer = 8 if kind == _EIGHT_BYTES else 4
             if kind in (_INTEGER, _BYTES):
-                size = self._read_integer()
-            elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
-                size = 8 if kind == _EIGHT_BYTES else 4
-            else:
+                integer, place = self._read_integer(place)
+            elif kind not in (_EIGHT_BYTES, _FOUR_BYTES):
                 raise _OtherFile
-            if kind != _INTEGER and size > end - self._file.tell():
+            value = self._window_start + place
+            after = value if kind == _INTEGER else value + integer
+            if after > end:
                 raise _OtherFile
-            yield number, kind, size
-        if at != end:
-            raise _OtherFile
+            yield _Field(number, kind, integer, at, value, after)
+            at = after
 
-    def _copied(self, number: int, kind: int, size: int) -> bytes:
-        if kind == _INTEGER:
-            return _tag(number, kind) + _integer(size)
-        data = self._file.read(size)
-        if len(data) != size:
+    def _bytes(self, start: int, end: int) -> bytes:
+        """What the file has between two places."""
+        self._file.seek(start)
+        data = self._file.read(end - start)
+        if len(data) != end - start:
             raise _OtherFile
-        return _field(number, data) if kind == _BYTES else _tag(number, kind) + data
+        return data
 
-    def _read_integer(self) -> int:
+    def _read_integer(self, place: int) -> tuple[int, int]:
+        """The integer at a place of the window, and the place behind it."""
         found = 0
-        for shift in range(0, 70, 7):
-            byte = self._file.read(1)
-            if not byte:
-                break
-            found |= (byte[0] & 0x7F) << shift
-            if byte[0] < 0x80:
-                return found
+        for shift, byte in zip(range(0, 70, 7), self._window[place : place + 10], strict=False):
+            found |= (byte & 0x7F) << shift
+            place += 1
+            if byte < 0x80:
+                return found, place
         raise _OtherFile
 
 

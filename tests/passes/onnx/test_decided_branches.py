@@ -149,7 +149,7 @@ def test_results_that_are_no_values_of_the_branch():
     source = branching(then)
     source.graph.node[-1].output.extend(["z", "same"])
     source.graph.output.extend([value("z", *SHAPE), value("same", *SHAPE)])
-    written = with_decided_branches(source, None, {})
+    written = with_decided_branches(source, None, {}).model
     assert written is not None
     assert op_types(written) == ["Transpose", "Relu", "Transpose", "Identity", "Identity"]
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
@@ -176,7 +176,7 @@ def test_outputs_that_are_left_out_name_no_value(leaves_out: list[onnx.NodeProto
     )
     source.graph.output.append(value("largest", 1, 4, 5, 1, dtype=onnx.TensorProto.INT64))
     source.graph.output.extend(value("clipped", 1, 4, 5, 3) for _ in leaves_out)
-    written = with_decided_branches(source, None, {})
+    written = with_decided_branches(source, None, {}).model
     assert written is not None
     kept = ["Transpose", "TopK", "Relu", "Transpose", *(node.op_type for node in leaves_out)]
     assert sorted(op_types(written)) == sorted(kept)
@@ -200,7 +200,7 @@ def test_outputs_that_are_left_out_name_no_value(leaves_out: list[onnx.NodeProto
     ids=["extent", "default", "data"],
 )  # fmt: skip
 def test_negative_what_a_call_decides(source: onnx.ModelProto):
-    assert with_decided_branches(source, None, {}) is None
+    assert with_decided_branches(source, None, {}).model is None
     feeds = {"x": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)}
     result = check_optimized(source, feeds, compares_bytes=False, shapes={"x": SHAPE})
     assert "If" in op_types(result.model)
@@ -216,4 +216,4 @@ def test_negative_what_moves_nothing_less_stays():
 def test_negative_a_branch_that_is_missing():
     source = branching(graph([oh.make_node("Relu", ["t"], ["u"]), back()]))
     del source.graph.node[-1].attribute[:]
-    assert with_decided_branches(source, None, {}) is None
+    assert with_decided_branches(source, None, {}).model is None
