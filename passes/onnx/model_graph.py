@@ -267,10 +267,10 @@ class Graph:
         """
         found = self._nbytes.get(name)
         if found is None:
-            source, views = name, self._view_of
-            known, least = source, self._unnamed(source)
-            while source in views and least:
-                source = views[source]
+            source = known = name
+            least = self._unnamed(source)
+            while least and source in self._view_of:
+                source = self._view_of[source]
                 unnamed = self._unnamed(source)
                 if unnamed <= least:
                     known, least = source, unnamed
@@ -283,6 +283,8 @@ class Graph:
         shape = self.sized_shape(name)
         if shape is None:
             return UNKNOWN_EXTENT
+        if is_static(shape):
+            return 0
         return sum(not isinstance(n, int) and n not in self.input_extents for n in shape)
 
     @cached_property

@@ -57,12 +57,14 @@ def operands_of_transposes(
         source, result = node.input[0], types.get(node.output[0])
         if source in told or result is None or not result.tensor_type.HasField("shape"):
             continue
-        dims = result.tensor_type.shape.dim
+        dims = result.tensor_type.shape.dim[:]
+        known = types[source].tensor_type.shape.dim[:] if source in types else []
+        if len(known) == len(dims) and all(dim.HasField("dim_value") for dim in known):
+            continue  # nothing is more than that
         given = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
         perm = given or [*range(len(dims))][::-1]
         if sorted(perm) != list(range(len(dims))):
             continue
-        known = types[source].tensor_type.shape.dim if source in types else ()
         if len(known) not in (0, len(dims)):
             continue
         operand = type(result)()

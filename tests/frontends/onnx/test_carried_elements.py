@@ -92,3 +92,18 @@ def test_what_a_new_constant_leads_to_is_carried_too():
     assert numbers == set()
     links.carry(["half"], names, numbers)
     assert (names, numbers) == ({"c1", "c2", "half", "sum"}, {1})
+
+
+def test_the_givers_of_a_part_are_found_without_going_over_the_part_for_each_of_its_operands():
+    class Numbers(list[int]):
+        def __contains__(self, number: object) -> bool:
+            raise AssertionError("this looks at every node of the part")
+
+    nodes = [oh.make_node("Shape", ["x"], ["extents"])]
+    nodes += [oh.make_node("Gather", ["extents", "c1"], [f"part{k}"]) for k in range(3)]
+    nodes += [oh.make_node("ConstantOfShape", [f"part{k}"], [f"y{k}"]) for k in range(3)]
+    unknown = [oh.make_tensor_value_info(f"y{k}", FLOAT, None) for k in range(3)]
+    links = Links(model_of(nodes, [value("x", "a", 3)], unknown, [initializer("c1", np.array([1]))]))
+    _, carriers = links.carried
+    assert links.givers(Numbers([2, 4, 5]), carriers) == {0, 1}
+    assert links.givers(Numbers([4, 5]), carriers, but={"part0"}) == {0, 2}

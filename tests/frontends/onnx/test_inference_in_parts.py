@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+from layout_ir.frontends.onnx import shape_inference
 from layout_ir.frontends.onnx.inference_in_parts import infer_in_parts
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from tests.passes.onnx.computed_extents import Draft, alike
@@ -71,9 +73,18 @@ def test_each_node_is_inferred_once_however_many_slices_are_behind_each_other(
         seen.extend(name for node in part.graph.node for name in node.output)
         return whole(part, **options)
 
+    looked_at: list[int] = []
+    looks = shape_inference.looks_at_nodes
+
+    def looking(part: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) -> object:
+        looked_at.append(len(part.graph.node))
+        return looks(part, graphs)
+
     with monkeypatch.context() as patch:
         patch.setattr(onnx.shape_inference, "infer_shapes", counting)
+        patch.setattr(shape_inference, "looks_at_nodes", looking)
         found = infer_shapes(model)
+    assert looked_at == [len(model.graph.node)]
     assert alike(_types(found)) == alike(_types(_infer(model)))
     assert sorted(seen) == sorted(name for node in model.graph.node for name in node.output)
 

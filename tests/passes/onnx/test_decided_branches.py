@@ -11,8 +11,12 @@ import onnx.helper as oh
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from layout_ir import optimize_onnx
 from layout_ir.frontends.onnx.subgraphs import graphs_by_depth
+from layout_ir.passes.onnx import decided_branches, order_search
 from layout_ir.passes.onnx.decided_branches import with_decided_branches
+from layout_ir.passes.onnx.model_graph import Graph
+from layout_ir.passes.onnx.typed_graphs import typed_graphs
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
 
 SHAPE = (1, 3, 4, 5)
@@ -204,6 +208,22 @@ def test_negative_what_a_call_decides(source: onnx.ModelProto):
     feeds = {"x": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)}
     result = check_optimized(source, feeds, compares_bytes=False, shapes={"x": SHAPE})
     assert "If" in op_types(result.model)
+
+
+@pytest.mark.parametrize(("channels", "count"), [(3, 2), ("channels", 1)], ids=["decided", "undecided"])
+def test_each_model_is_typed_once(channels: int | str, count: int, monkeypatch: pytest.MonkeyPatch):
+    """The model that came in and, where a branch is decided, the one without it."""
+    typed: list[onnx.ModelProto] = []
+
+    def typing(model: onnx.ModelProto, *rest: Any, **options: Any) -> list[Graph]:
+        typed.append(model)
+        return typed_graphs(model, *rest, **options)
+
+    for module in (decided_branches, order_search):
+        monkeypatch.setattr(module, "typed_graphs", typing)
+    then = graph([oh.make_node("Relu", ["t"], ["u"]), back()])
+    optimize_onnx(branching(then, channels=channels))
+    assert len(typed) == len(set(map(id, typed))) == count
 
 
 def test_negative_what_moves_nothing_less_stays():
