@@ -46,7 +46,6 @@ _MOST_BYTES = 1 << 31
 _MOST_FIELDS = 1 << 18
 """Of a model, its graph and large tensors together, which take half a second: the largest networks have fewer nodes."""
 
-
 _WINDOW = 1 << 12
 """Bytes of a file that are looked at together."""
 
