@@ -1,6 +1,7 @@
 """f32 to bytes by the saturating packs of x86: half of the operations that it takes without them.
 
-With masks (AVX-512) there are other instructions for it, which are as few.
+With masks (AVX-512) there are instructions that narrow one register, each of which is two operations and leaves a
+quarter of a line to store.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ def saturates_by_packs(machine: Machine, dst: str, size: int) -> bool:
     return (
         dst in ("i8", "ui8")
         and machine.architecture == "x86_64"
-        and machine.vector < 64
         and size >= machine.vector
         and size & (size - 1) == 0
     )
@@ -26,32 +26,41 @@ def packed(b: Builder, machine: Machine, size: int, y: str, *, signed: bool) -> 
     Above the range of an i32, and for NaN, the conversion would give the least of them.
     """
     each, sign = machine.vector // 4, "s" if signed else "u"
-    short = each == 4
-    convert, words, halves = (
-        ("sse2.cvtps2dq", "sse2.packssdw.128", f"sse2.pack{sign}swb.128")
-        if short
-        else ("avx.cvt.ps2dq.256", "avx2.packssdw", f"avx2.pack{sign}swb")
-    )
+    convert, words, halves = _INSTRUCTIONS[each]
+    more = ", <16 x i32> poison, i16 -1, i32 4" if each == 16 else ""  # all lanes, as the CPU rounds
     registers = [
         b.put(
             f"call <{each} x i32> @llvm.x86.{convert}(<{each} x float> "
-            f"{shuffle(b, 'float', y, 'poison', size, list(range(first, first + each)))})"
+            f"{shuffle(b, 'float', y, 'poison', size, list(range(first, first + each)))}{more})"
         )
         for first in range(0, size, each)
     ]
-    for count, element, pack in ((each, "i32", words), (2 * each, "i16", halves)):
+    for count, element, pack in ((each, "i32", words), (2 * each, "i16", halves.format(sign))):
         from_, to = f"<{count} x {element}>", f"<{2 * count} x i{int(element[1:]) // 2}>"
         registers = [
             b.put(f"call {to} @llvm.x86.{pack}({from_} {x}, {from_} {z})")
             for x, z in zip(registers[::2], registers[1::2], strict=True)
         ]
     size = 4 * each
-    if not short:
-        # Both packs keep to lanes of 16 bytes, so that groups of four elements are in this order now.
-        places = [4 * group + k for group in (0, 4, 1, 5, 2, 6, 3, 7) for k in range(4)]
+    if each > 4:
+        # Both packs keep to lanes of 16 bytes: a lane of the result has four elements of each register.
+        places = [4 * group + k for group in _groups(each // 4) for k in range(4)]
         registers = [shuffle(b, "i8", x, "poison", size, places) for x in registers]
     while len(registers) > 1:
         pairs = zip(registers[::2], registers[1::2], strict=True)
         registers = [shuffle(b, "i8", x, z, size, list(range(2 * size))) for x, z in pairs]
         size *= 2
     return registers[0]
+
+
+def _groups(lanes: int) -> list[int]:
+    """Where the packs of four registers put groups of four elements: in each of so many lanes one of each register."""
+    return [4 * lane + register for register in range(4) for lane in range(lanes)]
+
+
+_INSTRUCTIONS = {
+    4: ("sse2.cvtps2dq", "sse2.packssdw.128", "sse2.pack{}swb.128"),
+    8: ("avx.cvt.ps2dq.256", "avx2.packssdw", "avx2.pack{}swb"),
+    16: ("avx512.mask.cvtps2dq.512", "avx512.packssdw.512", "avx512.pack{}swb.512"),
+}
+"""By f32 in a register: rounding to i32, and the packs of these and of i16."""

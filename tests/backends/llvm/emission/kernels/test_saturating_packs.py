@@ -1,4 +1,4 @@
-"""f32 to bytes on machines without masks: saturation, ties and NaN by packs."""
+"""f32 to bytes on x86: saturation, ties and NaN by packs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPECIAL = np.array(
 """Where packs, conversions and rounding have their edges."""
 
 
-@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize("dtype", ["i8", "ui8"])
 @pytest.mark.parametrize("scale", [None, 0.3])
 def test_bytes_saturate_and_nan_is_zero(cpu: str, dtype: str, scale: float | None):
@@ -46,8 +46,9 @@ def test_bytes_saturate_and_nan_is_zero(cpu: str, dtype: str, scale: float | Non
     assert np.array_equal(y, wanted.astype(kind))
 
 
-def test_long_runs_are_packed_a_register_at_a_time():
-    machine = machine_named("x86-64-v3")
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
+def test_long_runs_are_packed_a_register_at_a_time(cpu: str):
+    machine = machine_named(cpu)
     layout = Format.of("a").bind((25600,))
     for dtype, pack in (("i8", "vpacksswb"), ("ui8", "vpackuswb")):
         plan = plan_reorder(layout, layout, conversion=Conversion("f32", dtype), target=machine)
@@ -56,9 +57,10 @@ def test_long_runs_are_packed_a_register_at_a_time():
         assert "vpshufb" not in text
 
 
-def test_negative_masks_and_other_architectures_need_no_packs():
+def test_negative_other_types_and_architectures_have_no_packs():
     assert saturates_by_packs(machine_named("x86-64-v3"), "i8", 32)
     assert not saturates_by_packs(machine_named("x86-64-v3"), "i4", 32)
     assert not saturates_by_packs(machine_named("x86-64-v3"), "i8", 8)
-    assert not saturates_by_packs(machine_named("x86-64-v4"), "i8", 64)
+    assert saturates_by_packs(machine_named("x86-64-v4"), "ui8", 64)
+    assert not saturates_by_packs(machine_named("x86-64-v4"), "i8", 32)
     assert not saturates_by_packs(machine_named("aarch64"), "i8", 16)
