@@ -144,8 +144,7 @@ class _Rewriting:
         """By number of an initializer, where in the file its weights begin, and their bytes."""
 
     def model(self, end: int) -> Iterator[bytes]:
-        given = 0
-        """Up to where the file was given."""
+        given = 0  # up to where the message was given
         for number, kind, _, begin, value, after in self._fields(0, end):
             if (number, kind) == (_GRAPH, _BYTES):
                 yield self._bytes(given, begin)

@@ -9,6 +9,13 @@ from __future__ import annotations
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
 
+_INSTRUCTIONS = {
+    4: ("sse2.cvtps2dq", "sse2.packssdw.128", "sse2.pack{}swb.128"),
+    8: ("avx.cvt.ps2dq.256", "avx2.packssdw", "avx2.pack{}swb"),
+    16: ("avx512.mask.cvtps2dq.512", "avx512.packssdw.512", "avx512.pack{}swb.512"),
+}
+"""By f32 in a register: rounding to i32, and the packs of these and of i16."""
+
 
 def saturates_by_packs(machine: Machine, dst: str, size: int) -> bool:
     """Whether f32 become `dst` by saturating packs, `size` elements at a time."""
@@ -56,11 +63,3 @@ def packed(b: Builder, machine: Machine, size: int, y: str, *, signed: bool) -> 
 def _groups(lanes: int) -> list[int]:
     """Where the packs of four registers put groups of four elements: in each of so many lanes one of each register."""
     return [4 * lane + register for register in range(4) for lane in range(lanes)]
-
-
-_INSTRUCTIONS = {
-    4: ("sse2.cvtps2dq", "sse2.packssdw.128", "sse2.pack{}swb.128"),
-    8: ("avx.cvt.ps2dq.256", "avx2.packssdw", "avx2.pack{}swb"),
-    16: ("avx512.mask.cvtps2dq.512", "avx512.packssdw.512", "avx512.pack{}swb.512"),
-}
-"""By f32 in a register: rounding to i32, and the packs of these and of i16."""

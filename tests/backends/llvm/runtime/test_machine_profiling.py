@@ -156,6 +156,7 @@ def _apart(plan: Plan) -> int:
 def test_volumes_around_half_of_the_last_level_are_tried_closely(monkeypatch: pytest.MonkeyPatch):
     for l3 in (4 << 20, 32 << 20):
         tried = _measurement(monkeypatch, lambda plan: 30.0, replace(SMALL, l3=l3)).volumes
+        assert tried[-1] >= 3 * l3  # what stands for memory
         near = [volume for volume in tried if 3 * l3 // 8 <= volume <= 3 * l3 // 4]
         assert near[0] == 3 * l3 // 8 and near[-1] == 3 * l3 // 4
         assert all(5 * more <= 6 * less for less, more in pairwise(near))
