@@ -277,7 +277,7 @@ class _Emitter:
                 emitter = _Emitter(self.converter, step, streaming=False)
                 emitter.emit(replace(here, src=b.at(pointers.src, step.src), dst=b.at(buffer, step.dst)))
                 here = here.ahead(b, emitter.volume(0))
-            emit_flush(b, buffer, pointers.dst, phase, kernel.size)
+            emit_flush(b, buffer, pointers.dst, phase, kernel.size, pointers.cursor)
 
     def _two_passes(self, kernel: Staged, pointers: Pointers, partition: Partition) -> None:
         """The steps, into the buffer; then those that move its elements to the destination."""
@@ -296,10 +296,14 @@ class _Emitter:
         with b.loop(*partition(1)), b.loop(0, kernel.iterations) as i:
             here = pointers.advanced(b, i, kernel.src_stride, kernel.size)
             buffer = b.at("%stage", self._phase(here))
+            at = here.ahead(b, b.mul(i, kernel.rows * kernel.size))
+            cursor = at.cursor
             for step in kernel.steps:
                 emitter = _Emitter(self.converter, step, streaming=False)
-                emitter.emit(Pointers(b.at(here.src, step.src), b.at(buffer, step.dst)))
-            emit_flush_of_rows(b, kernel, buffer, here.dst, i, masks=self.machine.vector == LINE)
+                emitter.emit(replace(at, src=b.at(here.src, step.src), dst=b.at(buffer, step.dst)))
+                at = at.ahead(b, emitter.volume(0))
+            masks = self.machine.vector == LINE
+            emit_flush_of_rows(b, kernel, buffer, here.dst, i, cursor, masks=masks)
 
     def _phase(self, pointers: Pointers) -> str:
         """How many bytes behind the beginning of its line the destination lies."""

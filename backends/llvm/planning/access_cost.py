@@ -1,9 +1,7 @@
 """What a step is expected to cost: how its loops walk through both sides, and what the profile says of that.
 
-A step is looked at from inside out, once for each side. First come bytes that lie together: a *piece*. Around it are
-loops that jump: before the neighbour of a piece has its turn, `jumps` other pieces have had theirs, `stride` bytes
-apart. Between two neighbours nothing of a cache line, of a prefetched line or of a translated page may be lost, or it
-is paid for again:
+Both sides are gone through in pieces (`walks`). Between two neighbours nothing of a cache line, of a prefetched line or
+of a translated page may be lost, or it is paid for again:
 
     rows of 4096 bytes, 64 bytes of each of 64 rows at a time: a piece of 64 bytes, 64 jumps of 4096
 
@@ -20,26 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import gcd, log, prod
+from math import gcd, log
 from operator import index
-from typing import NamedTuple
 
 from layout_ir.backends.llvm.machine.machine import LINE, PAGE, Machine
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.nontemporal import streaming_limit, streaming_volume
-from layout_ir.dialects.kernel.plan import (
-    Copy,
-    Elements,
-    Fill,
-    Interleave,
-    Kernel,
-    Loop,
-    PaddedCopy,
-    Staged,
-    Step,
-    TableLoop,
-    Tile,
+from layout_ir.backends.llvm.planning.walks import (
+    Side,
+    Walk,
+    followed_pieces,
+    is_in_order,
+    lines_held,
+    pieces_of,
+    walked_bytes,
+    walks_of,
 )
+from layout_ir.dialects.kernel.plan import Copy, Fill, Kernel, Loop, Staged, Step, Tile
 
 _WRITES_IN_FLIGHT, _READS_IN_FLIGHT = 64, 32
 """Lines that are on their way at a time: so many must find a place, even where none is asked for again."""
@@ -49,9 +44,6 @@ _SCATTERED = 64
 
 _READS = 0.5
 """The part of the cost of a conflict of writes that one of reads of whole lines has: only prefetched lines are lost."""
-
-_READ_AT_ONCE = 32
-"""Places that may be read by turns, a part of a line of each, without losing one: their loads are under way at once."""
 
 _UNFOLLOWED = 0.8
 """The part of its cost by which a line in memory costs more where reads or writes jump before they have gone through a
@@ -64,12 +56,6 @@ _FOLLOWED, _FOLLOWED_STRIDE = 0.25, PAGE // 8
 reads, and the stride up to which it does: it does not follow from page to page. Measured on Zen 4, f32 to blocks of 8
 channels, GB/s of half lines read one block of channels after the other, the rest of each line in the next turn: 53 with
 a stride of 256 bytes, 46 with 512, 25 with 2048, 17 with 4096."""
-
-_GAP = 1 / 8
-"""The part of a piece up to which a gap behind it does not stop a processor that follows reads. Measured on Zen 3, 2048
-x 1000 of f32 to blocks of 64 columns, past the caches, GB/s block by block and along rows of 4000 bytes, of which 3840
-are read, 12 and 18; but nhwc with 64 channels to nChw16c, in pieces of 64 bytes that are 256 apart, took 1.4 to 1.9
-times as long as with its lines in their order."""
 
 _BESIDE = 0.5
 """The part of a set that begun lines may take without loss: the other side has lines there, too. Measured on Zen 4,
@@ -85,6 +71,14 @@ _WRITTEN_SEQUENCES = 4
 """Sequences that are written side by side as one is, at most: whoever writes combines few lines at a time. Measured on
 Zen 4, 66 MiB of nhwc to nChw16c with 64 channels, past the caches: 48 GB/s to four sequences by turns, 25 to each of
 them in its turn."""
+
+_WRITES_FOLLOWED = 8
+"""Sequences side by side up to which lines that are written through the caches come in time from memory."""
+
+_CUT = 20
+"""Lines in memory whose time it takes to empty a buffer to a place that begins or ends within a line: that line is read
+first, and what is streamed behind it waits. Measured on Zen 4, ns more for each buffer of 784 to 1568 bytes, 65 to 156.
+"""
 
 _STREAMED_CONFLICT = 0.4
 """What a conflict in L1 costs a store past the caches, as a part of what it costs one through them."""
@@ -107,19 +101,11 @@ _TLB_ENTRIES = 64
 _IDLE = 0.97
 """The gain by prefetches below which they are left out where the processor follows reads; nearer to 1 it is noise."""
 
-Walk = list[tuple[int, int]]
-"""(count, stride) of loops, the innermost first."""
-
-
-class Side(NamedTuple):
-    """How one side of a step is walked through."""
-
-    piece: int
-    """Bytes that lie together and are read or written one behind the other."""
-    stride: int
-    """Bytes from one piece to the next, 0 where there is only one."""
-    jumps: int
-    """Pieces between two neighbours."""
+_SHORT = 2 * PAGE
+"""Bytes of an iteration up to which the processor has itself fetched the next one, if it is read byte by byte. Measured
+on Zen 4, 120 MiB to nchw over a buffer, GB/s without and with prefetches: f32 of 16 channels of 7 x 7, 3136 bytes, 40
+and 26; bytes of 32 channels of 14 x 14 to blocks of 8, 6272 bytes, 43 and 39; bf16 of 8 channels of 28 x 28, 12544
+bytes, 22 and 39."""
 
 
 def steps_cost(
@@ -136,30 +122,30 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     profile = machine.profile
     if isinstance(step.kernel, Fill):
         return 0.0  # the same in all plans
-    reads, writes = _walks(step, pair)
-    read = _followed_side(reads, machine)
-    written = _side(writes, min(profile.sequences, _WRITTEN_SEQUENCES), machine)
+    reads, writes = walks_of(step, pair)
+    read = followed_pieces(reads, machine)
+    written = pieces_of(writes, min(profile.sequences, _WRITTEN_SEQUENCES), machine)
     work, *then = (*step.kernel.steps[:1], *step.kernel.then) if isinstance(step.kernel, Staged) else (step,)
     limit = index(streaming_limit([work, *then], pair, machine, threads))
-    if all(_side(x, 1, machine).piece >= PAGE for x in (reads, writes)):
+    if all(pieces_of(x, 1, machine).piece >= PAGE for x in (reads, writes)):
         limit = max(limit, streaming_volume(machine, threads, few_streams=True))
     streaming, in_memory = step.kernel.streaming, volume > limit
-    if streaming:
-        line = profile.memory_streamed_ns if in_memory else profile.streamed_ns
-    else:
-        line = profile.memory_ns if in_memory else _cached_line(volume, limit, machine)
+    line = _line(volume, limit, machine, streaming=streaming)
     hidden = max(line - profile.streamed_ns, 0.0)
     staging = _staging_cost(step.kernel, machine, in_memory=in_memory)
     prefetched = _prefetches(step, work.kernel, read, machine)
     # Each load of a block of a tile has a row of its own, which the processor follows where the next block lies behind
     # it. Measured on Zen 3, f32 from nchw to blocks of 32, GB/s along 16 rows and down all 32 of them: 28 and 12.
     high = index(work.kernel.block("rows")) if isinstance(work.kernel, Tile) else 1
-    followed = max(profile.sequences, high)
-    ordered = _side(reads, followed, machine, held=False, total=True, gap=_GAP)
-    jumping_reads = ordered.jumps > followed and ordered.piece < PAGE
-    # A buffer is emptied to all of its places at once. Measured on Zen 3, 147 MiB of f32 with 64 channels from nhwc to
-    # nchw, GB/s in tiles past the caches and from a buffer through them 10.1 and 6.2.
-    jumping_writes = not streaming and _followed_side(writes, machine, total=bool(then)).piece < PAGE
+    rows = max(profile.sequences, high)
+    ordered = pieces_of(reads, rows, machine, held=False, total=True, followed=True)
+    jumping_reads = ordered.jumps > rows and ordered.piece < PAGE
+    # A line that is written through the caches is read first, and none is on its way where it jumps. Measured on Zen 3,
+    # 147 MiB of f32 with 64 channels from nhwc to nchw, GB/s in tiles past the caches and from a buffer through them
+    # 10.1 and 6.2; on Zen 4, 120 MiB of bf16 from nchw with 512 channels of 7 x 7 to nhwc, ns per line in blocks of 16
+    # columns 8.1 to 9.7, of a copy 4.2.
+    written_beside = pieces_of(writes, _WRITES_FOLLOWED, machine, total=True, followed=True)
+    jumping_writes = not streaming and written_beside.piece < PAGE
     if in_memory and (jumping_writes or (jumping_reads and not prefetched)):
         # Of what the last level does not quite hold a part is there. Measured on Zen 3, 16 MiB of f32 from rows of 8128
         # bytes to blocks of 8 channels, past the caches, ns per line read from 1024 rows by turns 2.7, of a copy 3.0.
@@ -169,10 +155,13 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     is_across = _lies_across(work.kernel)
     if is_across and not prefetched and not jumping_reads:
         line *= 1 + _UNFOLLOWED * beyond
-    lines_read = _volume(reads) / LINE / _overlap(work.kernel)
-    lines_written = _volume(writes) / LINE / _overlap(step.kernel)
+    lines_read = walked_bytes(reads) / LINE / _overlap(work.kernel)
+    lines_written = walked_bytes(writes) / LINE / _overlap(step.kernel)
     # Each line that is read brings its neighbour, and the other side has as many.
-    again = line if 4 * LINE * read.jumps > limit else 0.0
+    apart = followed_pieces(reads, machine, total=True)
+    again = (
+        line * (_lines_of_piece(apart) * LINE / apart.piece - 1) if 4 * LINE * apart.jumps > limit else 0.0
+    )
     # Lines past the caches go one by one, however long their piece is.
     at_once = _WRITES_IN_FLIGHT if streaming else _pieces_in_flight(_WRITES_IN_FLIGHT, written.piece)
     waiting = _jump_cost(written, machine, at_once, line, streams=streaming)
@@ -182,10 +171,12 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         # the last level 4.7, 5.3, 6.2 and 8.7, from memory 2.6, 2.5, 4 and 6.4; in pieces of 256 bytes 1.3 from both.
         waiting += max(min(conflicts, hidden), conflicts - hidden)
         # What is streamed twice goes to memory twice.
-        line, waiting = (_overlap(step.kernel) * x for x in (line, waiting))
+        lines_written *= _overlap(step.kernel)
+        if isinstance(step.kernel, Staged) and _cuts_lines(step, step.kernel):
+            waiting += _CUT * profile.memory_ns * LINE / index(step.kernel.size)
     waiting *= lines_written
     # What a tile reads of its rows, and sequences that are read side by side, come by turns.
-    piece = _side(reads, 1, machine).piece if isinstance(work.kernel, Copy) else LINE
+    piece = pieces_of(reads, 1, machine).piece if isinstance(work.kernel, Copy) else LINE
     at_once = _pieces_in_flight(_READS_IN_FLIGHT, piece)
     if prefetched and step.prefetch is None:  # which would ask for the source as it lies
         # Loads and stores wait at the same time.
@@ -197,6 +188,12 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         + _read_cost(read, machine, at_once, again, prefetched=prefetched) * lines_read
         + waiting
     )
+
+
+def _cuts_lines(step: Step, kernel: Staged) -> bool:
+    """Whether the buffer of `step` is emptied to places that begin or end within a line, which no other call ends."""
+    strides = [loop.dst if isinstance(loop, Loop) else 1 for loop in step.loops]
+    return index(kernel.iterations) == 1 and any(index(x) % LINE for x in (step.dst, kernel.size, *strides))
 
 
 def _lies_across(kernel: Kernel) -> bool:
@@ -220,13 +217,21 @@ def _pieces_in_flight(lines: int, piece: int) -> int:
     return max(lines * LINE // max(piece, LINE), 1)
 
 
-def _cached_line(volume: int, limit: int, machine: Machine) -> float:
-    """Nanoseconds of a line through the caches, of a volume up to `limit`, from which on streams win.
+def _line(volume: int, limit: int, machine: Machine, *, streaming: bool) -> float:
+    """Nanoseconds of a line of a plan that reads and writes `volume` bytes; from `limit` on streams win.
 
-    There such a line takes as long as one past the caches, for that is what the limit says; at four times L2, where the
-    price of the profile is measured, it takes that. In between it grows with what others take of the last level.
+    There a line through the caches takes as long as one past them, for that is what the limit says; at four times L2,
+    where the price of the profile is measured, it takes that. In between it grows with what others take of the last
+    level, and beyond with what that has lost: of twice the volume all of it, and where only the source is kept of four
+    times as much.
     """
     profile, measured = machine.profile, 4 * machine.l2
+    if volume > limit:
+        whole = profile.memory_streamed_ns if streaming else profile.memory_ns
+        lost = min((volume / limit - 1) / (3 if streaming else 1), 1.0)
+        return profile.streamed_ns + lost * max(whole - profile.streamed_ns, 0.0)
+    if streaming:
+        return profile.streamed_ns
     grown = min(max(volume - measured, 0) / max(limit - measured, 1), 1.0)
     return profile.cached_ns + grown * max(profile.streamed_ns - profile.cached_ns, 0.0)
 
@@ -241,7 +246,11 @@ def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float
         return 0.0
     profile = machine.profile
     if kernel.streaming:
-        return profile.staging_streamed_ns * (_BESIDE_MEMORY if in_memory else 1.0)
+        streamed = profile.staging_streamed_ns * (_BESIDE_MEMORY if in_memory else 1.0)
+        # A tile takes its time, too, where it has a buffer on one of its sides. Measured on Zen 4, ns per line more
+        # than stores past the caches take, 8 MiB of bf16 and of bytes from nchw to nhwc 0.9 and 1.4.
+        tiled = isinstance(kernel.steps[0].kernel, Tile)
+        return max(streamed, profile.staging_copied_ns) if tiled else streamed
     copied = kernel.then and isinstance(kernel.steps[0].kernel, Copy) and not in_memory
     return profile.staging_copied_ns if copied else profile.staging_ns
 
@@ -254,8 +263,14 @@ def _read_cost(side: Side, machine: Machine, at_once: int, again: float, *, pref
     cost = _jump_cost(side, machine, at_once, machine.profile.cached_ns)
     if side.piece < LINE:
         followed = prefetched or side.stride <= _FOLLOWED_STRIDE
-        return cost * (_FOLLOWED if followed else 1) + again * (LINE / side.piece - 1)
-    return 0.0 if prefetched else _READS * cost
+        return cost * (_FOLLOWED if followed else 1) + again
+    return again + (0.0 if prefetched else _READS * cost)
+
+
+def _lines_of_piece(side: Side) -> float:
+    """Lines that a piece of `side` lies in, on average: it may begin wherever its stride leads to."""
+    apart = gcd(side.stride, LINE) or LINE
+    return 1 + (-(-side.piece // apart) - 1) * apart / LINE
 
 
 def _overlap(kernel: Kernel) -> float:
@@ -283,7 +298,9 @@ def _prefetches(step: Step, kernel: Kernel, read: Side, machine: Machine) -> boo
     distance, stride = index(kernel.prefetch_distance), index(kernel.rows.stride)
     if distance >= stride:  # in another row, which is not one of those that are read with it
         return distance >= index(kernel.block("rows")) * stride
-    return 4 * distance * read.jumps <= machine.l2 and read.jumps <= 2 * _held(read.stride, machine.ways[1])
+    return 4 * distance * read.jumps <= machine.l2 and read.jumps <= 2 * lines_held(
+        read.stride, machine.ways[1]
+    )
 
 
 def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, streams: bool = False) -> float:
@@ -295,7 +312,7 @@ def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, str
     cost = l1 * profile.l1_conflict_ns * (_STREAMED_CONFLICT if streams else 1)
     if streams:
         cost += profile.streamed_jump_ns * _scattered(side.jumps)
-        if l1 and side.jumps > _held(side.stride, machine.ways[1]):
+        if l1 and side.jumps > lines_held(side.stride, machine.ways[1]):
             cost += profile.l1_conflict_ns
     else:
         cost += l2 * profile.l2_conflict_ns
@@ -305,7 +322,9 @@ def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, str
         cost += profile.page_ns
     if streams and side.piece < LINE:
         cost += profile.memory_ns  # a line that is not written whole is read first
-    return cost * LINE / side.piece + _JUMP * profile.cached_ns * LINE / max(side.piece, LINE)
+    # Of pieces less than a line apart some are in one line, and have their turns together.
+    turns = LINE if side.piece >= LINE else min(max(side.stride, side.piece), LINE)
+    return cost * turns / side.piece + _JUMP * profile.cached_ns * LINE / max(side.piece, LINE)
 
 
 def _lost(side: Side, ways: tuple[int, int], in_flight: int) -> float:
@@ -318,7 +337,7 @@ def _lost(side: Side, ways: tuple[int, int], in_flight: int) -> float:
     ones must stay until they are whole, beside what else comes into their sets meanwhile: where they take all of a set,
     some do not.
     """
-    held = _held(side.stride, ways)
+    held = lines_held(side.stride, ways)
     if side.piece >= LINE:
         lost = _without_place(min(side.jumps, in_flight), held)
         return lost / _without_place(_SCATTERED, held) if lost else 0.0
@@ -343,7 +362,7 @@ def _unfollowed(walk: Walk, machine: Machine) -> float:
     cost half as much again.
     """
     sequences = machine.profile.sequences
-    rows = _side(walk, sequences, machine, held=False, total=True)
+    rows = pieces_of(walk, sequences, machine, held=False, total=True, followed=True)
     if rows.jumps <= sequences or rows.piece >= PAGE // 2:
         return 0.0
     return min(log(rows.jumps / sequences) / log(max(_SCATTERED / sequences, 2)), 1.5)
@@ -358,7 +377,7 @@ def _conflicts_of_streams(walk: Walk, machine: Machine) -> float:
     Measured on Zen 3, eight places in one set, from the last level, ns per line more in pieces of 64, 128, 256 and 512
     bytes: 4.7, 2.8, 1.3 and 0; of 256 bytes to four places by turns, then to the other four, 2.3.
     """
-    sides = {_side(walk, turns, machine, total=True) for turns in (1, _WRITTEN_SEQUENCES)}
+    sides = {pieces_of(walk, turns, machine, total=True) for turns in (1, _WRITTEN_SEQUENCES)}
     crowded = sum(
         _crowded(side, machine.ways[0][0]) * LINE / side.piece for side in sides if side.piece < _UNCROWDED
     )
@@ -379,163 +398,27 @@ def _crowded(side: Side, way: int) -> float:
 
 
 def without_idle_prefetches(step: Step, pair: ElementPair, machine: Machine) -> Step:
-    """`step`, without prefetches of its next iteration where these only cost time, by the profile.
+    """`step`, without prefetches of its next iteration where these only cost time.
 
-    They do so where the processor itself follows the few sequences that are read, a page or more of each, and tiles
-    read them in so small parts that there are many prefetches.
+    They do so where the processor itself fetches what is read. Over a buffer, that is where short iterations read it
+    byte by byte. Measured on Zen 4, 120 MiB, GB/s without and with prefetches: bf16 from blocks of 8 channels of 7 x 7
+    to blocks of 16, two sequences by turns, 16 and 32, and bytes from blocks of 32 to nchw, the first halves of 64
+    lines and then the others, 13 and 27.
+    In tiles, where the profile says so, it is where few sequences are read, a page or more of each, in so small parts
+    that there are many prefetches.
     """
-    kernel = step.kernel.steps[0].kernel if isinstance(step.kernel, Staged) else step.kernel
-    if step.prefetch is None or machine.profile.prefetch_gain > _IDLE or not isinstance(kernel, Tile):
+    if step.prefetch is None:
+        return step
+    reads, _ = walks_of(step, pair)
+    if isinstance(step.kernel, Staged):
+        loop = step.loops[step.prefetch]
+        is_short = isinstance(loop, Loop) and loop.src <= _SHORT
+        return replace(step, prefetch=None) if is_short and is_in_order(reads) else step
+    kernel = step.kernel
+    if machine.profile.prefetch_gain > _IDLE or not isinstance(kernel, Tile):
         return step
     width = kernel.width if pair.conversion is None else pair.src
     if index(kernel.block("cols")) * width >= LINE:
         return step
-    read = _side(_walks(step, pair)[0], machine.profile.sequences, machine, held=False, total=True)
+    read = pieces_of(reads, machine.profile.sequences, machine, held=False, total=True, followed=True)
     return replace(step, prefetch=None) if read.jumps == 1 or read.piece >= PAGE else step
-
-
-def _held(stride: int, ways: tuple[int, int]) -> int:
-    """Lines `stride` bytes apart that a cache with these `Machine.ways` holds at a time."""
-    way, number = ways
-    return number * (way // max(gcd(stride, way), LINE))
-
-
-# How a step walks ----------------------------------------------------------------------------------------------------
-
-
-def _followed_side(walk: Walk, machine: Machine, *, total: bool = False) -> Side:
-    """The pieces of a walk of reads, whose sequences the processor follows wherever they lie.
-
-    Parts of lines that are read from few places by turns are under way at once; from half as many, where the places
-    overfill their sets of L1. Measured on Zen 3, f32 from blocks of 8 channels to nhwc, GB/s of half lines by turns and
-    of 256 bytes: from 32 places in two sets 29 and 43, from 16 places in one set 17 and 8 (in memory, the former
-    streamed).
-    """
-    return _side(walk, max(machine.profile.sequences, _READ_AT_ONCE), machine, held=False, total=total)
-
-
-def _side(
-    walk: Walk, sequences: int, machine: Machine, *, held: bool = True, total: bool = False, gap: float = 0
-) -> Side:
-    """The pieces of a walk, where up to `sequences` that grow side by side are as good as one.
-
-    Sequences that have grown until they meet are one piece. With `held`, L1 has to hold the lines of all of them, and
-    their strides are among those of the jumps; without, whole lines may lie anywhere. With `total`, `sequences` bounds
-    all levels of the walk together, not each. A `gap` of that part of a piece does not end it.
-    """
-    piece, at = 1, 0
-    beside: Walk = []  # loops over the sequences that have grown side by side
-    while True:
-        # Loops that go on where the inner ones ended, or before.
-        while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) <= piece * (1 + gap)):
-            piece += (walk[at][0] - 1) * abs(walk[at][1])
-            at += 1
-        for loop in sorted(beside, key=lambda x: abs(x[1])):
-            if abs(loop[1]) <= piece * (1 + gap):
-                piece += (loop[0] - 1) * abs(loop[1])
-                beside.remove(loop)
-        stride, jumps, apart = 0, 1, 1
-        jumping: Walk = []
-        while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) > piece * (1 + gap)):
-            count, step = walk[at]
-            if count > 1:
-                stride, jumps = gcd(stride, step), jumps * count
-                apart *= (
-                    count if abs(step) > LINE else 1
-                )  # places in lines beside each other are one sequence
-                jumping.append(walk[at])
-            at += 1
-        if total:
-            for count, step in beside:
-                stride, jumps, apart = gcd(stride, step), jumps * count, apart * count
-        in_sets, most = _held(stride, machine.ways[0]), sequences
-        if held:
-            most = min(sequences, in_sets)
-        elif piece < LINE:
-            most = min(sequences, max(sequences // 2, in_sets))
-        if at == len(walk) or apart > most:
-            if held:  # those that grow side by side have sets of their own
-                stride = gcd(stride, *(step for _, step in beside))
-            return Side(piece, stride, jumps)
-        beside += jumping
-
-
-def _volume(walk: Walk) -> int:
-    return prod(count for count, _ in walk)
-
-
-def _walks(step: Step, pair: ElementPair) -> tuple[Walk, Walk]:
-    """The loops of `step` as source and destination see them; their counts multiply to the bytes of each side."""
-    reads, writes = _kernel_walks(step.kernel, pair)
-    for loop in reversed(step.loops):
-        count = index(loop.count)
-        if isinstance(loop, Loop):
-            src, dst = index(loop.src), index(loop.dst)
-        elif isinstance(loop, TableLoop) and count > 1:
-            src, dst = index(loop.src[1] - loop.src[0]), index(loop.dst[1] - loop.dst[0])
-        else:
-            src = dst = PAGE  # bounds that vary: somewhere else each time
-        reads.append((count, src))
-        writes.append((count, dst))
-    return reads, writes
-
-
-def _kernel_walks(kernel: Kernel, pair: ElementPair) -> tuple[Walk, Walk]:
-    widths = (1, 1) if pair.conversion is None else (pair.src, pair.dst)
-    match kernel:
-        case Copy() | PaddedCopy() | Elements():
-            run = kernel.width if isinstance(kernel, Elements) else index(kernel.run)
-            count, strides = index(kernel.inner.count), (kernel.inner.src, kernel.inner.dst)
-            src, dst = (
-                [(run * width, 1), (count, index(x))] for width, x in zip(widths, strides, strict=True)
-            )
-            return src, dst
-        case Interleave():
-            src, dst = (kernel.width, kernel.width) if pair.conversion is None else widths
-            count, stride = index(kernel.count), index(kernel.stride)
-            if kernel.inverse:
-                return [(kernel.ways * count * src, 1)], [(count * dst, 1), (kernel.ways, stride)]
-            return [(count * src, 1), (kernel.ways, stride)], [(kernel.ways * count * dst, 1)]
-        case Tile():
-            return _tile_walks(kernel, pair)
-        case Staged():
-            reads, _ = _walks(kernel.steps[0], pair)
-            reads.append((index(kernel.iterations), index(kernel.src_stride)))
-            size = index(kernel.size)
-            if kernel.then:
-                return reads, _walks(kernel.then[0], ElementPair(pair.dst, pair.dst))[1]
-            return reads, [
-                (size, 1),
-                (kernel.rows, index(kernel.dst_stride)),
-                (index(kernel.iterations), size),
-            ]
-        case Fill():
-            return [], [(index(kernel.run), 1), (index(kernel.inner.count), index(kernel.inner.dst))]
-
-
-def _tile_walks(tile: Tile, pair: ElementPair) -> tuple[Walk, Walk]:
-    src, dst = (tile.width, tile.width) if pair.conversion is None else (pair.src, pair.dst)
-    row = index(tile.rows.stride)
-    high, wide = index(tile.block("rows")), index(tile.block("cols"))
-    reads: Walk = [(wide * src, 1), (index(tile.valid or high), row)]
-    columns = [(index(count), index(stride)) for count, stride in tile.cols.loops]
-    by_blocks = bool(tile.cols.fold and tile.streaming and tile.schedule[0].axis == "cols")
-    if by_blocks:
-        columns = [(wide, columns[0][1])]  # of which the rows have their turns before the next block has its
-    # Columns that are folded have else had all their turns before the next rows have theirs.
-    writes: Walk = [(high * dst, 1), *(columns if tile.cols.fold else [(wide, index(tile.cols.stride))])]
-    extents = {"rows": index(tile.rows.count), "cols": index(tile.cols.count)}
-    blocks: list[tuple[str, int, int]] = []
-    for blocking in tile.schedule:
-        size = min(index(blocking.size), extents[blocking.axis])
-        blocks.append((blocking.axis, size, -(-extents[blocking.axis] // size)))
-        extents[blocking.axis] = size
-    for axis, size, count in reversed(blocks):
-        if axis == "rows":
-            reads.append((1 if tile.valid else count, size * row))
-            writes.append((count, size * dst))
-        else:
-            reads.append((count, size * src))
-            if not tile.cols.fold or by_blocks:
-                writes.append((count, size * index(tile.cols.stride)))
-    return reads, writes

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import gcd
 
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, PAGE, Machine
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
@@ -276,7 +277,35 @@ def _staged(steps: Sequence[Step], machine: Machine) -> list[Step] | None:
         outer.append(common)
         inner = [replace(step, loops=step.loops[1:]) for step in inner]
         size = common.dst
-    return [_over_buffer(outer, inner, base, size, machine)] if size >= _LEAST_STAGED else None
+    return _in_whole_lines(outer, inner, base, size, machine) if size >= _LEAST_STAGED else None
+
+
+def _in_whole_lines(
+    outer: Sequence[Loop], inner: Sequence[Step], base: Size, size: Size, machine: Machine
+) -> list[Step]:
+    """`inner` over a buffer of `size` bytes in the loops `outer`, or of so many times that it is whole lines.
+
+    The store of a line's part is not done before the line is read, and streamed lines wait for it. Measured on Zen 4,
+    f32 from blocks of 8 channels of 7 x 7 to nchw, 24 MiB, GB/s over 1568 bytes, over two times as many and through the
+    caches 18, 55 and 42.
+    """
+    single = [_over_buffer(outer, inner, base, size, machine)]
+    if isinstance(size, SymInt) or size % LINE == 0 or not outer:
+        return single
+    *around, last = outer
+    times = LINE // gcd(size, LINE)
+    if isinstance(last.count, SymInt) or last.count < times or times * size > machine.l1 // 2:
+        return single
+    number, rest = divmod(last.count, times)
+    several = [replace(step, loops=(replace(last, count=times), *step.loops)) for step in inner]
+    loops = [*around, Loop(number, times * last.src, times * last.dst)]
+    blocks = [_over_buffer(loops, several, base, times * size, machine)]
+    if rest:
+        first = last.count - rest
+        left = [replace(s, src=s.src + first * last.src, dst=s.dst + first * last.dst) for s in inner]
+        at = base + first * last.dst
+        blocks.append(_over_buffer([*around, replace(last, count=rest)], left, at, size, machine))
+    return blocks
 
 
 def _over_buffer(

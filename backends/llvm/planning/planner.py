@@ -205,7 +205,13 @@ def _scheduled(
     cached = [part for options in orders for part in _cheapest(options, cost)]
     if not may_stream:
         return cached
-    in_order = [[streamed_in_order(option, pair) for option in options] for options in orders]
+    in_order = [
+        [
+            [without_idle_prefetches(x, pair, machine) for x in streamed_in_order(option, pair)]
+            for option in options
+        ]
+        for options in orders
+    ]
     if by_volume:
         for step, options in zip(through, in_order, strict=True):
             options += _streamed_over_buffer(step, pair, machine)
@@ -225,8 +231,7 @@ def _streamed_in_best_order(
 ) -> list[Step]:
     """`steps`, which bypass the caches, each in the order of its lines that the profile makes clearly the best."""
     plain = [without_idle_prefetches(step, pair, machine) for step in steps]
-    profile = machine.profile
-    if pair.conversion is not None or not (profile.streamed_jump_ns or profile.streamed_conflict_ns):
+    if pair.conversion is not None:
         return plain
     return [
         part

@@ -230,10 +230,14 @@ class _Tile:
         return -(-rows // -(-self.cols // self.per_lane))
 
     def _prefetched(self, pointers: Pointers, first: Value, rows: int) -> str:
-        """Where the prefetches of the lane of columns that begins at `first` begin."""
+        """Where the prefetches of the lane of columns that begins at `first` begin.
+
+        They ask for the last byte of a line's length: where rows begin within lines, what is read now has the first.
+        """
         b, kernel = self.b, self.kernel
         row = b.mul(b.div(first, self.per_lane), self._rows_prefetched(rows))
-        return b.at(pointers.src, b.add(b.mul(row, kernel.rows.stride), kernel.prefetch_distance))
+        ahead = b.add(kernel.prefetch_distance, LINE - 1)
+        return b.at(pointers.src, b.add(b.mul(row, kernel.rows.stride), ahead))
 
     def _gathered(
         self, src: str, group: Sequence[int], rows: int, cols: int, *, prefetch: bool = False

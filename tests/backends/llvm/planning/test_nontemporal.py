@@ -75,6 +75,38 @@ def test_what_fills_no_line_alone_fills_a_staging_buffer():
     assert evaluate(of_steps(step)) == evaluate(of_steps(elements))
 
 
+def _planes(count: int, size: int) -> Step:
+    """`count` blocks of 8 channels of `size` pixels to planes of f32."""
+    tile = move_tile(Loop(size, 32, 4), Axis(8, 4 * size), 4, WIDE)
+    return Step((Loop(count, 32 * size, 32 * size),), 0, 0, tile)
+
+
+@pytest.mark.parametrize("size, times", [(49, 2), (50, 1), (51, 2)])
+def test_a_buffer_holds_so_many_blocks_that_it_ends_with_a_line(size: int, times: int):
+    blocks = _planes(20, size)
+    [step] = streamed([blocks], ElementPair(4, 4), WIDE)
+    assert (
+        isinstance(step.kernel, Staged)
+        and step.kernel.size == times * 32 * size
+        and step.kernel.size % 64 == 0
+    )
+    assert evaluate(of_steps(step, width=4)) == evaluate(of_steps(blocks, width=4))
+
+
+def test_blocks_that_are_left_have_a_buffer_of_their_own():
+    blocks = _planes(21, 49)
+    steps = streamed([blocks], ElementPair(4, 4), WIDE)
+    assert [index(step.kernel.size) for step in steps if isinstance(step.kernel, Staged)] == [3136, 1568]
+    assert evaluate(of_steps(*steps, width=4)) == evaluate(of_steps(blocks, width=4))
+
+
+def test_negative_more_blocks_than_fit_are_not_put_together():
+    [step] = streamed([_planes(20, 49)], ElementPair(4, 4), replace(WIDE, l1=4 << 10))
+    assert isinstance(step.kernel, Staged) and step.kernel.size == 1568
+    [step] = streamed([_planes(1, 49)], ElementPair(4, 4), WIDE)
+    assert isinstance(step.kernel, Staged) and step.kernel.size == 1568
+
+
 def _columns(width: int, cols: int = 2048) -> Step:
     """A tile whose 24 rows make up no line, and whose columns lie one behind the other."""
     return Step((), 0, 0, move_tile(Loop(24, cols * width, width), Axis(cols, 24 * width), width, WIDE))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from layout_ir.backends.llvm.emission.iteration import PrefetchCursor
 from layout_ir.backends.llvm.emission.kernels.flush import emit_flush, emit_flush_of_rows
 from layout_ir.backends.llvm.emission.llvm_builder import Builder
 from layout_ir.backends.llvm.machine.machine import Machine, host
@@ -69,6 +70,23 @@ def test_masks_store_the_same():
     kernel = Staged(128, (), True, 3, 452, 128 + 64 + 68 % 64, 3, 0)
     data = np.random.default_rng(1).integers(0, 256, (3, 384), np.uint8)
     assert _flushed(kernel, data, 17, machine, masks=True)
+
+
+@pytest.mark.parametrize("cursor", [None, PrefetchCursor("%src")])
+def test_what_comes_next_is_prefetched_once_for_each_line(cursor: PrefetchCursor | None):
+    b = Builder()
+    emit_flush_of_rows(b, Staged(256, (), True, 2, 1024, 320), "%src", "%dst", "%part", cursor, masks=False)
+    text = "\n".join(b.lines)
+    assert text.count("@llvm.prefetch") == (0 if cursor is None else text.count("!nontemporal"))
+
+
+def test_negative_a_buffer_that_is_not_streamed_goes_through_the_caches():
+    b = Builder()
+    kernel = Staged(128, (), False, 5, 1024, 192)
+    emit_flush_of_rows(b, kernel, "%src", "%dst", "%part", masks=False)
+    assert "!nontemporal" not in "\n".join(b.lines)
+    data = np.random.default_rng(3).integers(0, 256, (5, 128), np.uint8)
+    assert _flushed(kernel, data, 37, host(), masks=False)
 
 
 def test_negative_a_begun_line_waits_for_the_last_time():
