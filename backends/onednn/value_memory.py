@@ -125,16 +125,12 @@ class ValueMemory:
         plain = descriptors.row_major(library, constant.shape, dtype)
         if library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
             return self._constant(_stored(constant))
-        source = constant
-        # A matrix that is packed as its transpose is not copied for that first.
-        if constant.T.flags.c_contiguous:
-            strides = [stride // constant.itemsize for stride in constant.strides]
-            plain = descriptors.strided(library, constant.shape, strides, dtype)
-        else:
-            source = np.ascontiguousarray(constant)
+        source, reorder = constant, _reorder_as_it_lies(constant, wanted, dtype)
+        if reorder is None:
+            source, reorder = np.ascontiguousarray(constant), ReorderPrimitive(plain, wanted)
         packed = aligned_bytes(wanted.nbytes)
         packed[...] = 0
-        ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)
+        reorder(source.ctypes.data, packed.ctypes.data)
         return self._constant(packed)
 
     def _constant(self, stored: Array) -> Buffer:
@@ -179,6 +175,23 @@ class ValueMemory:
 def with_layout(place: Place, layout: Layout) -> Place:
     """The same buffer under another layout."""
     return replace(place, layout=layout)
+
+
+def _reorder_as_it_lies(array: Array, wanted: MemoryDescriptor, dtype: str) -> ReorderPrimitive | None:
+    """What packs an array, which may lie transposed or between others, without a copy in row-major order first.
+
+    None where elements are broadcast or lie backwards, or the library reads them in row-major order alone.
+    """
+    item = array.itemsize
+    dims = list(zip(array.shape, array.strides, strict=True))
+    if any(extent > 1 and (stride <= 0 or stride % item) for extent, stride in dims):
+        return None
+    strides = [max(stride // item, 1) for _, stride in dims]
+    strides = descriptors.conventional_strides(array.shape, strides)
+    try:
+        return ReorderPrimitive(descriptors.strided(wanted.library, array.shape, strides, dtype), wanted)
+    except Refused:
+        return None
 
 
 def _plain_strides(
