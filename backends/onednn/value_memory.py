@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 from xdsl.dialects.func import ReturnOp
@@ -19,6 +20,7 @@ from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.placement import Part
+from layout_ir.backends.onednn.op_primitives.primitive_operands import FLOATS
 from layout_ir.backends.onednn.plan_steps import Buffer, ExecutionPlan, Owner, Place, buffers_of
 from layout_ir.backends.onednn.primitives import ReorderPrimitive
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
@@ -121,7 +123,10 @@ class ValueMemory:
             strides = _plain_strides(wanted, constant.shape, dtype)
             if strides is not None:
                 return self._constant(_stored_in_order(constant, *order, strides, wanted.nbytes))
-            constant = np.take(constant, order[1], axis=order[0])
+            stored = _packed_in_order(constant, *order, wanted, dtype)
+            if stored is not None:
+                return self._constant(stored)
+            constant = _taken(constant, *order)
         plain = descriptors.row_major(library, constant.shape, dtype)
         if library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
             return self._constant(_stored(constant))
@@ -175,6 +180,44 @@ class ValueMemory:
 def with_layout(place: Place, layout: Layout) -> Place:
     """The same buffer under another layout."""
     return replace(place, layout=layout)
+
+
+def _packed_in_order(
+    array: Array, dim: int, order: Array, wanted: MemoryDescriptor, dtype: str
+) -> Array | None:
+    """The bytes of `array` as `wanted` has it, its elements in `order` along a dim, which are moved some at a time.
+
+    None where the library packs no parts: of integers it keeps sums beside them.
+    """
+    try:
+        lies = wanted.blocking()
+    except Refused:
+        return None
+    if dtype not in FLOATS:
+        return None
+    block = prod(size for size, d in zip(lies.inner_blks, lies.inner_idxs, strict=True) if d == dim)
+    step = -(-max(1, _MOVED * len(order) // max(array.nbytes, 1)) // block) * block
+    stored = aligned_bytes(wanted.nbytes)
+    stored[...] = 0
+    for start in range(0, len(order), step):
+        part = _taken(array, dim, order[start : start + step])
+        try:
+            target = descriptors.part_of(wanted, part.shape, [start * (d == dim) for d in range(part.ndim)])
+        except Refused:
+            return None
+        reorder = _reorder_as_it_lies(part, target, dtype)
+        if reorder is None:
+            return None
+        reorder(part.ctypes.data, stored.ctypes.data)
+    return stored
+
+
+def _taken(array: Array, dim: int, order: Array) -> Array:
+    """The elements of `array` in `order` along a dim; they lie in the order of dims of `array`, whose rows are copied
+    as rows."""
+    dims = sorted(range(array.ndim), key=lambda d: -abs(array.strides[d]))
+    taken = np.take(array.transpose(dims), order, axis=dims.index(dim))
+    return taken.transpose(np.argsort(dims))
 
 
 def _reorder_as_it_lies(array: Array, wanted: MemoryDescriptor, dtype: str) -> ReorderPrimitive | None:
