@@ -19,8 +19,8 @@ from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
-from layout_ir.backends.onednn.placement import Part
 from layout_ir.backends.onednn.op_primitives.primitive_operands import FLOATS
+from layout_ir.backends.onednn.placement import Part
 from layout_ir.backends.onednn.plan_steps import Buffer, ExecutionPlan, Owner, Place, buffers_of
 from layout_ir.backends.onednn.primitives import ReorderPrimitive
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
