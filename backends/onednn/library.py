@@ -218,6 +218,7 @@ def _declare(api: Any) -> None:
     api.dnnl_memory_desc_create_with_tag.argtypes = [c_void_p, c_int, c_void_p, c_int, c_int]
     api.dnnl_memory_desc_create_with_strides.argtypes = [c_void_p, c_int, c_void_p, c_int, c_void_p]
     api.dnnl_memory_desc_create_with_string_tag.argtypes = [c_void_p, c_int, c_void_p, c_int, c_char_p]
+    api.dnnl_memory_desc_create_submemory.argtypes = [c_void_p] * 4
     api.dnnl_memory_desc_query.argtypes = [c_void_p, c_int, c_void_p]
     api.dnnl_memory_desc_equal.argtypes = [c_void_p, c_void_p]
     api.dnnl_memory_desc_clone.argtypes = [c_void_p, c_void_p]

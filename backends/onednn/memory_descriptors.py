@@ -134,6 +134,16 @@ def row_major(library: Library, extents: Sequence[int], dtype: str = "f32") -> M
     return strided(library, extents, row_major_strides(extents), dtype)
 
 
+def part_of(whole: MemoryDescriptor, extents: Sequence[int], starts: Sequence[int]) -> MemoryDescriptor:
+    """The descriptor of those elements of a tensor that begin at `starts`, in the buffer of the whole tensor.
+
+    Raises Refused where the library has none such, as for parts of blocks."""
+    library, handle = whole.library, c_void_p()
+    given = byref(handle), whole.handle, dims(extents), dims(starts)
+    library.check(library.api.dnnl_memory_desc_create_submemory(*given), f"part {tuple(extents)} of a tensor")
+    return MemoryDescriptor(library, handle)
+
+
 def dtype_of_array(array: Array) -> str:
     """The element type of the arrays that constants are kept in: bf16 and f16 are bits there, as `storage` has them.
 

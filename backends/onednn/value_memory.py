@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 from xdsl.dialects.func import ReturnOp
@@ -18,6 +19,7 @@ from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.op_primitives.primitive_operands import FLOATS
 from layout_ir.backends.onednn.placement import Part
 from layout_ir.backends.onednn.plan_steps import Buffer, ExecutionPlan, Owner, Place, buffers_of
 from layout_ir.backends.onednn.primitives import ReorderPrimitive
@@ -121,20 +123,19 @@ class ValueMemory:
             strides = _plain_strides(wanted, constant.shape, dtype)
             if strides is not None:
                 return self._constant(_stored_in_order(constant, *order, strides, wanted.nbytes))
-            constant = np.take(constant, order[1], axis=order[0])
+            stored = _packed_in_order(constant, *order, wanted, dtype)
+            if stored is not None:
+                return self._constant(stored)
+            constant = _taken(constant, *order)
         plain = descriptors.row_major(library, constant.shape, dtype)
         if library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
             return self._constant(_stored(constant))
-        source = constant
-        # A matrix that is packed as its transpose is not copied for that first.
-        if constant.T.flags.c_contiguous:
-            strides = [stride // constant.itemsize for stride in constant.strides]
-            plain = descriptors.strided(library, constant.shape, strides, dtype)
-        else:
-            source = np.ascontiguousarray(constant)
+        source, reorder = constant, _reorder_as_it_lies(constant, wanted, dtype)
+        if reorder is None:
+            source, reorder = np.ascontiguousarray(constant), ReorderPrimitive(plain, wanted)
         packed = aligned_bytes(wanted.nbytes)
         packed[...] = 0
-        ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)
+        reorder(source.ctypes.data, packed.ctypes.data)
         return self._constant(packed)
 
     def _constant(self, stored: Array) -> Buffer:
@@ -179,6 +180,61 @@ class ValueMemory:
 def with_layout(place: Place, layout: Layout) -> Place:
     """The same buffer under another layout."""
     return replace(place, layout=layout)
+
+
+def _packed_in_order(
+    array: Array, dim: int, order: Array, wanted: MemoryDescriptor, dtype: str
+) -> Array | None:
+    """The bytes of `array` as `wanted` has it, its elements in `order` along a dim, which are moved some at a time.
+
+    None where the library packs no parts: of integers it keeps sums beside them.
+    """
+    try:
+        lies = wanted.blocking()
+    except Refused:
+        return None
+    if dtype not in FLOATS:
+        return None
+    block = prod(size for size, d in zip(lies.inner_blks, lies.inner_idxs, strict=True) if d == dim)
+    step = -(-max(1, _MOVED * len(order) // max(array.nbytes, 1)) // block) * block
+    stored = aligned_bytes(wanted.nbytes)
+    stored[...] = 0
+    for start in range(0, len(order), step):
+        part = _taken(array, dim, order[start : start + step])
+        try:
+            target = descriptors.part_of(wanted, part.shape, [start * (d == dim) for d in range(part.ndim)])
+        except Refused:
+            return None
+        reorder = _reorder_as_it_lies(part, target, dtype)
+        if reorder is None:
+            return None
+        reorder(part.ctypes.data, stored.ctypes.data)
+    return stored
+
+
+def _taken(array: Array, dim: int, order: Array) -> Array:
+    """The elements of `array` in `order` along a dim; they lie in the order of dims of `array`, whose rows are copied
+    as rows."""
+    dims = sorted(range(array.ndim), key=lambda d: -abs(array.strides[d]))
+    taken = np.take(array.transpose(dims), order, axis=dims.index(dim))
+    return taken.transpose(np.argsort(dims))
+
+
+def _reorder_as_it_lies(array: Array, wanted: MemoryDescriptor, dtype: str) -> ReorderPrimitive | None:
+    """What packs an array, which may lie transposed or between others, without a copy in row-major order first.
+
+    None where elements are broadcast or lie backwards, or the library reads them in row-major order alone.
+    """
+    item = array.itemsize
+    dims = list(zip(array.shape, array.strides, strict=True))
+    if any(extent > 1 and (stride <= 0 or stride % item) for extent, stride in dims):
+        return None
+    strides = [max(stride // item, 1) for _, stride in dims]
+    strides = descriptors.conventional_strides(array.shape, strides)
+    try:
+        return ReorderPrimitive(descriptors.strided(wanted.library, array.shape, strides, dtype), wanted)
+    except Refused:
+        return None
 
 
 def _plain_strides(

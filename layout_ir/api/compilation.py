@@ -54,6 +54,7 @@ class Compilation:
     tune: bool
     cache: ModelCache | None = None
     """Where programs of the model, and of its parts, are kept."""
+    repeatable: bool = False
 
     def __post_init__(self):
         find_target(self.target)  # an unknown one is refused where no layout is to be chosen, too
@@ -207,7 +208,14 @@ class Compilation:
     ) -> AnyProgram:
         """The module, which is used up, compiled; without one the model in parts, for these shapes of its inputs."""
         if module is None:
-            return StagedProgram(_copied(model), shapes, self.part, self.threads, checked=self.checked)
+            return StagedProgram(
+                _copied(model),
+                shapes,
+                self.part,
+                self.threads,
+                checked=self.checked,
+                repeatable=self.repeatable,
+            )
         return self.program(module, "main")
 
 
@@ -235,13 +243,15 @@ class OpenModel:
         Raises LayoutError where the files of the model are not as they were.
         """
         check_unchanged(self._files)
-        if not whole and not self._compilation.tune and self._compilation.measure == "off":
+        compilation = self._compilation
+        may_cut = not (whole or compilation.repeatable or compilation.tune)
+        if may_cut and compilation.measure == "off":
             if self._sectioned is None:
                 self._sectioned = self._cut(shapes)
             if self._sectioned is not None:
                 return self._sectioned
         self._whole.append(shapes)
-        return self._compilation.imported(self._model, shapes)
+        return compilation.imported(self._model, shapes)
 
     def _cut(self, shapes: Mapping[str, Sequence[int]]) -> SectionedProgram | None:
         """The model in sections, if there is much that these shapes and some before have in common."""

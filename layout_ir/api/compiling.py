@@ -54,6 +54,7 @@ def compile(
     measure_seconds: float = MEASURE_SECONDS,
     tune: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
+    repeatable: bool = False,
 ) -> Executable:
     """A callable that computes function `entry` of a module, which stays as it is, or an ONNX model, by oneDNN.
 
@@ -73,6 +74,10 @@ def compile(
     `cache_dir` is a folder in which compiled ONNX models are kept: the next time, in another process too, the same
     model is read from there, with the layouts that were chosen then. Its code is run: let nobody else write there.
 
+    With `repeatable`, equal inputs give equal bits at every call. Otherwise a model whose sizes grow, or whose shapes
+    depend on numbers, computes some nodes by NumPy for sizes that come for the first time, and by compiled code when
+    they come again, which may round otherwise; with it, each new size is compiled when it comes.
+
     Raises LayoutError where oneDNN is not installed, or the program has what cannot be executed, and OSError.
     """
     check_threads(threads, MOST_THREADS)
@@ -84,7 +89,9 @@ def compile(
             from layout_ir.api.compilation import Compilation
 
         check_measure(measure, measure_seconds, threads)
-        return Compilation(target, threads, fuse, checked, measure, measure_seconds, tune, cache)
+        return Compilation(
+            target, threads, fuse, checked, measure, measure_seconds, tune, cache, repeatable=repeatable
+        )
 
     if not _is_source(model):
         return _of_module(model, compilation(), entry, shapes, cache_dir)

@@ -98,6 +98,8 @@ class NodeContext:
     threads: int
     checked: bool
     """That of `PlanRunner`."""
+    repeatable: bool = False
+    """Whether nodes are computed in one way at all calls: none by the reference first, and compiled later."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +222,7 @@ class StagedNodes:
                 found = stage.part(key)
                 if found is not None:
                     return found
-                if stage.parts and not stage.comes_often(key):
+                if not self._context.repeatable and stage.parts and not stage.comes_often(key):
                     found = self._by_reference(stage)
                     if found is not None:
                         return found
@@ -262,8 +264,8 @@ class StagedNodes:
     def _ready(self, node: onnx.NodeProto, constants: Mapping[str, Any]) -> NodeEvaluation:
         """The evaluation of a node whose inputs are known; `constants` are values that are the same in all calls of a
         part."""
-        if node.op_type != "Loop" or node.domain:
-            return self._evaluation([node])
+        if node.op_type != "Loop" or node.domain or self._context.repeatable:
+            return self._evaluation([node])  # of a Loop, first trips show what is compiled for later ones
         return self._evaluation([node], trips={tuple(node.output): self._body(node, constants)})
 
     def _body(self, node: onnx.NodeProto, constants: Mapping[str, Any]) -> LoopBody:

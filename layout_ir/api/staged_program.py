@@ -28,8 +28,9 @@ class StagedProgram:
         threads: int,
         *,
         checked: bool = False,
+        repeatable: bool = False,
     ) -> None:
-        """`checked` is that of `PlanRunner`.
+        """`checked` is that of `PlanRunner`, `repeatable` that of `compile`.
 
         Raises LayoutError where the model cannot be imported for other reasons than types that are not known.
         """
@@ -41,7 +42,7 @@ class StagedProgram:
         self.threads = threads
         self.input_names = model.input_names
         self.result_names = model.result_names
-        context = NodeContext(model.versions, model.stated, compile_part, threads, checked)
+        context = NodeContext(model.versions, model.stated, compile_part, threads, checked, repeatable)
         self._nodes = StagedNodes(
             model.nodes, model.constants, model.input_names, model.result_names, context
         )

@@ -187,3 +187,11 @@ def test_negative_sequences_stay_with_the_reference():
 def test_a_loop_of_one_trip_compiles_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(loop_body, "cut")
     compare(decoder(), {"x0": numbers((2, 1, 16)), "trips": np.array(1)})
+
+
+def test_a_repeatable_loop_gives_equal_bits_before_and_after_its_trips_are_known(programs: list[Any]):
+    executable = li.compile(decoder(), repeatable=True)
+    inputs = {"x0": numbers((2, 1, 16)) / 4, "trips": np.array(5)}
+    first, second = executable(inputs), executable(inputs)
+    assert [array.tobytes() for array in first] == [array.tobytes() for array in second]
+    assert programs == []

@@ -273,3 +273,14 @@ def test_a_softmax_of_an_old_version_is_not_that_of_the_reference():
         given["past"] = given["past"].reshape(2, length, 4)
         check(executable(given), session.run(None, given))
     assert executable.is_in_parts
+
+
+def test_negative_a_repeatable_model_is_not_cut_and_gives_equal_bits(compiled: list[str]):
+    model = decoder("gpt2")
+    executable = li.compile(model, repeatable=True)
+    inputs = {earlier: inputs_at(model, earlier) for earlier in range(3, 3 + 17)}  # one more than are kept
+    first = {earlier: executable(given) for earlier, given in inputs.items()}
+    assert not executable.is_in_parts and len(compiled) == 17
+    for ours, before in zip(executable(inputs[3]), first[3], strict=True):
+        assert ours.tobytes() == before.tobytes()
+    assert len(compiled) == 18

@@ -192,3 +192,31 @@ def test_shapes_that_take_turns_are_not_compiled_again_and_again(monkeypatch: py
         np.testing.assert_array_equal(found, np.arange(count, dtype=np.float32)[:, None])
     # Without a bound it is one per call, but for the first turn.
     assert kept < len(compiled) <= kept + np.log2(turns) + 1
+
+
+@needs_library
+def test_a_repeatable_model_gives_equal_bits_where_a_shape_comes_first_and_again():
+    random = np.random.default_rng(0)
+    nodes = [
+        oh.make_node("NonZero", ["x"], ["places"]),
+        oh.make_node("Transpose", ["places"], ["rows"]),
+        oh.make_node("Cast", ["rows"], ["numbers"], to=onnx.TensorProto.FLOAT),
+        oh.make_node("MatMul", ["numbers", "w"], ["scores"]),
+        oh.make_node("Softmax", ["scores"], ["weights"]),
+        oh.make_node("MatMul", ["weights", "v"], ["y"]),
+    ]
+    x = oh.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (99,))
+    constants = [
+        onnx.numpy_helper.from_array(random.standard_normal(shape).astype(np.float32) / 9, name)
+        for name, shape in (("w", (1, 64)), ("v", (64, 33)))
+    ]
+    graph = oh.make_graph(nodes, "g", [x], [onnx.ValueInfoProto(name="y")], constants)
+    model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", 18)], ir_version=9)
+    executable = li.compile(model, repeatable=True)
+    inputs = [(np.arange(99) < count).astype(np.float32) for count in (40, 71, 99)]
+    first, again = ([executable([given])[0].tobytes() for given in inputs] for _ in range(2))
+    assert first == again
+    close = li.compile(model)
+    for given, wanted in zip(inputs, first, strict=True):
+        expected = np.frombuffer(wanted, np.float32)
+        np.testing.assert_allclose(close([given])[0].reshape(-1), expected, rtol=1e-4, atol=1e-5)

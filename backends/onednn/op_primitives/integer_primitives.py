@@ -251,8 +251,10 @@ def quantized_result(
         if not whole
         else descriptors.row_major(library, (layout.extent,), dtype)
     )
-    arguments = tuple(result if a is primitive.result else a for a in primitive.request.arguments)
-    request = replace(primitive.request, arguments=arguments)
+    # The last of those that are said alike: of one row of sums the bias in front has the same descriptor.
+    before = primitive.request.arguments
+    last = max(number for number, argument in enumerate(before) if argument is primitive.result)
+    request = replace(primitive.request, arguments=(*before[:last], result, *before[last + 1 :]))
     post_ops = [*primitive.post_ops, EltwisePostOp(Algorithm.LINEAR, 1 / scale, 0.0)]
     if zero_point:
         # A zero point among the attributes is added before the library rounds. ONNX rounds first.

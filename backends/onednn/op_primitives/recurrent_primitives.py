@@ -12,6 +12,7 @@ activations (an RNN may have a relu), and of whose results only the first is use
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -87,8 +88,8 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     source = _in_rows(values, x, shape)
     result = _in_rows(values, op.results[0], (steps, batch, count * size))
     packed: dict[int, tuple[Operand, MemoryDescriptor]] = {
-        Argument.WEIGHTS: values.packed(_weights(values, w, count, order, width), chosen=True),
-        Argument.WEIGHTS_1: values.packed(_weights(values, r, count, order, size), chosen=True),
+        Argument.WEIGHTS: _weights(values, w, count, order, width),
+        Argument.WEIGHTS_1: _weights(values, r, count, order, size),
         Argument.BIAS: values.packed(_bias(op, values, bias, count, gates, size, order)),
     }
     if hidden is not None or cell is not None:
@@ -168,10 +169,14 @@ def _constant(values: Values, value: SSAValue) -> Array:
     return found
 
 
-def _weights(values: Values, value: SSAValue, count: int, order: tuple[int, ...], width: int) -> Array:
-    """(directions, gates * hidden, width) as (1, directions, width, gates, hidden)."""
+def _weights(
+    values: Values, value: SSAValue, count: int, order: tuple[int, ...], width: int
+) -> tuple[Operand, MemoryDescriptor]:
+    """(directions, gates * hidden, width) as (1, directions, width, gates, hidden), put in order when it is packed."""
     array = _constant(values, value).reshape(count, len(order), -1, width)
-    return np.ascontiguousarray(array[:, order].transpose(0, 3, 1, 2)[None])
+    operand, descriptor = values.packed(array.transpose(0, 3, 1, 2)[None], chosen=True)
+    sorted_already = order == tuple(range(len(order)))
+    return replace(operand, order=None if sorted_already else (3, np.array(order))), descriptor
 
 
 def _bias(

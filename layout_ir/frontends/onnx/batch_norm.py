@@ -33,11 +33,13 @@ def fold_into_convolution(
     """
     scale, shift, mean, var = (_double(parameter) for parameter in parameters)
     old = np.float64(0) if bias is None else _double(bias)
-    kernel = _double(weight)
+    kernel = np.asarray(collapsed(weight))
     with np.errstate(all="ignore"):
         factor = np.asarray(scale / np.sqrt(var + epsilon))
         per_channel = factor.reshape(-1, *(1,) * (weight.ndim - 1)) if factor.ndim else factor
-        new_weight = np.asarray(kernel * per_channel).astype(weight.dtype)
+        new_weight = np.empty(np.broadcast_shapes(kernel.shape, per_channel.shape), weight.dtype)
+        # Some elements at a time are in double precision: all would be twice the memory, and their products as well.
+        np.multiply(kernel, per_channel, out=new_weight, dtype=np.float64, casting="unsafe")
         new_bias = np.asarray((old - mean) * factor + shift).astype(weight.dtype)
     if not (np.all(np.isfinite(new_weight)) and np.all(np.isfinite(new_bias))):
         return None

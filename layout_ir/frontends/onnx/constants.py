@@ -58,3 +58,11 @@ def array_bytes(array: NDArray[Any]) -> bytes:
     if isinstance(whole, bytes) and array.flags.c_contiguous and array.nbytes == len(whole):
         return whole  # of a weight as the file has it, which needs no second copy
     return array.tobytes()
+
+
+def array_of_bytes(data: bytes, array: NDArray[Any]) -> NDArray[Any]:
+    """The same elements as `array`, in `data`, which `array_bytes` made of it; a splat is left as it is."""
+    if is_splat(array) or not array.size:
+        return array
+    dtype = array.dtype.newbyteorder("<") if array.dtype.byteorder == ">" else array.dtype
+    return np.frombuffer(data, dtype).reshape(array.shape)

@@ -125,6 +125,8 @@ class GraphImport:
         self.structured: dict[str, StructuredValue] = {}
         """Those values that are no tensors, by name."""
         self.budget = Budget()
+        self._walked = Counter[str]()
+        """How often the nodes that were translated use a value."""
         self.defined_by: dict[str, str] = {}
         self.stated: dict[str, onnx.TypeProto] = {}
 
@@ -231,6 +233,7 @@ class GraphImport:
                             waiting.extendleft(reversed(branch))
                             continue
                         self._node(call)
+                        self._release(call)
                 except OnnxImportError as error:
                     if isinstance(error, UnforeseenError):
                         raise
@@ -240,6 +243,16 @@ class GraphImport:
                 missing.update(filter(None, call.proto.output))
             walked.append(call)
         return obstacles, missing, walked
+
+    def _release(self, call: Call) -> None:
+        """Forgets initializers that a node was the last to use and that no op has, as those that were transposed: what
+        came of them is there beside them. One that is asked for all the same is read again."""
+        for name in used_names(call.proto):
+            self._walked[name] += 1
+            if self._walked[name] >= self.uses[name] and name in self.initializers:
+                value = self.values.get(name)
+                if isinstance(value, Constant) and value.result is None:
+                    del self.values[name]
 
     def _node(self, call: Call) -> None:
         proto = call.proto

@@ -18,7 +18,7 @@ from layout_ir.dialects.nn import ConstantOp, NNOp
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.dialects.nn.model_names import location, name_hint
 from layout_ir.dialects.nn.tensor_types import element_text
-from layout_ir.frontends.onnx.constants import Constant, array_bytes
+from layout_ir.frontends.onnx.constants import Constant, array_bytes, array_of_bytes
 from layout_ir.frontends.onnx.import_error import UnsupportedUse, quoted
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.values import Value, element_of, tensor_type
@@ -52,7 +52,9 @@ class Builder:
             type = TensorType(
                 element_of(array.dtype, f"constant {quoted(value.name)}"), array.shape, AnyAttr()
             )
-            op = ConstantOp(literal(type, array_bytes(array)), type)
+            data = array_bytes(array)
+            op = ConstantOp(literal(type, data), type)
+            value.array = array_of_bytes(data, array)  # what was computed is not kept beside what the op has
             op.location = location(value.name)
             self.block.add_op(op)
             op.results[0].name_hint = name_hint(value.name)

@@ -77,11 +77,12 @@ print(tracemalloc.get_traced_memory()[1] / weights.nbytes)
 """
 
 
-def test_weights_in_another_order_are_not_copied_before_they_are_packed():
-    # With AVX2 products want them row by row; with AVX-512 in blocks, for which they are put in order first.
+@pytest.mark.parametrize("instructions", ["AVX2", "AVX512_CORE"])
+def test_weights_in_another_order_are_not_copied_before_they_are_packed(instructions: str):
+    # With AVX2 products want them row by row; with AVX-512 in blocks, of which some are put in order at a time.
     child = subprocess.run(
         [sys.executable, "-c", _PEAK],
-        env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     # The module is the caller's; its weights once more as they are packed, and a part of them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import numpy_helper
 
 from layout_ir.dialects import nn
 from layout_ir.frontends.onnx import from_onnx
+from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
 from tests.frontends.onnx.models import (
     ints,
     main_of,
@@ -95,3 +97,17 @@ def test_negative_batch_norm_of_a_computed_weight_stays():
     nodes = [node("Conv", "x w", "c"), node("BatchNormalization", "c scale shift mean var")]
     source = model(nodes, {"x": (1, 3, 5, 5), "w": (4, 3, 3, 3)}, constants=NORM)
     assert [op.name for op in ops_of(source)] == ["nn.conv", "nn.batch_norm"]
+
+
+def test_weights_are_not_all_in_double_precision_at_a_time():
+    weight = np.random.default_rng(0).standard_normal((256, 256, 3, 3)).astype(np.float32)
+    parameters = [np.random.default_rng(k).uniform(0.5, 2, 256).astype(np.float32) for k in range(4)]
+    tracemalloc.start()
+    folded = fold_into_convolution(weight, None, parameters, 1e-5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert folded is not None
+    scale, _, _, var = (parameter.astype(np.float64) for parameter in parameters)
+    expected = weight.astype(np.float64) * (scale / np.sqrt(var + 1e-5))[:, None, None, None]
+    np.testing.assert_array_equal(folded[0], expected.astype(np.float32))
+    assert peak < 1.5 * weight.nbytes

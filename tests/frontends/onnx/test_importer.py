@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +314,50 @@ def test_negative_weights_are_a_dict(weights: Any):
     with pytest.raises(OnnxImportError, match=r"^weights = .* is no dict from names of constants to arrays$"):
         from_onnx(source, weights=weights)
     from_onnx(source, weights={})
+
+
+def test_weights_that_are_transposed_are_not_kept_beside_what_came_of_them(tmp_path: Path):
+    weights = {f"w{k}": np.full((512, 512), k, np.float32) for k in range(6)}
+    for array in weights.values():
+        array[0, 1] = 7  # no splats
+    nodes = [
+        each
+        for k in range(6)
+        for each in (
+            node("Transpose", f"w{k}", f"t{k}"),
+            node("MatMul", f"{f'y{k - 1}' if k else 'x'} t{k}", f"y{k}"),
+        )
+    ]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model(nodes, {"x": (4, 512)}, ("y5",), weights).SerializeToString())
+    from_onnx(path)
+    tracemalloc.start()
+    module = from_onnx(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    constants = [
+        op.literal.data.data for op in main_of(module).body.block.ops if isinstance(op, nn.ConstantOp)
+    ]
+    assert constants == [array.T.tobytes() for array in weights.values()]
+    # One is transposed at a time: itself, its transpose, and the bytes of that.
+    assert peak < (6 + 2.5) * weights["w0"].nbytes
+
+
+def test_negative_weights_that_another_node_uses_as_they_are_stay_one_constant(tmp_path: Path):
+    w = np.arange(1 << 16, dtype=np.float32).reshape(256, 256)
+    nodes = [
+        node("Transpose", "w", "t"),
+        node("MatMul", "x t", "a"),
+        node("MatMul", "a w", "b"),
+        node("Transpose", "w", "again"),
+        node("MatMul", "b again", "c"),
+        node("MatMul", "c w"),
+    ]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model(nodes, {"x": (4, 256)}, constants={"w": w}).SerializeToString())
+    constants = [
+        op.literal.data.data
+        for op in main_of(from_onnx(path)).body.block.ops
+        if isinstance(op, nn.ConstantOp)
+    ]
+    assert constants.count(w.tobytes()) == 1 and constants.count(w.T.tobytes()) == len(constants) - 1

@@ -181,6 +181,19 @@ def test_a_gemm(transposed: int, alpha: float):
     compare(model(nodes, {"x": x}, constants, "c"), {"x": x})
 
 
+@pytest.mark.parametrize("largest", [64, 127], ids=["7 bits", "8 bits"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_bias_of_a_product_of_one_row_stays_one_of_floats(rows: int, largest: int):
+    nodes = [
+        dequantize("x", "s1", "z1", "xf"),
+        dequantize("w", "ws", "wz", "wf", axis=0),
+        node("Gemm", ("xf", "wf", "b"), "y", transB=1),
+        quantize("y", "s3", "z3", "result"),
+    ]
+    inputs = {"x": integers((rows, 32), 2)}
+    compare(model(nodes, inputs, weights((10, 32), 0, largest=largest), "result"), inputs)
+
+
 def test_a_matrix_product_with_an_addend_and_constant_weights():
     x = integers((2, 5, 9), 0)
     nodes = [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
+import numpy as np
 import pytest
 from onnx import helper
 
@@ -140,3 +142,27 @@ def test_negative_attributes_that_contradict_the_operands(name: str, value: Any)
         assert executable.fallbacks == {"GRU": 1}
     except li.LayoutError as error:
         assert "GRU" in str(error)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_weights_of_layers_are_put_in_order_one_by_one(op: str):
+    layers, size, gates = 4, 256, 4 if op == "LSTM" else 3
+    shape = (1, gates * size, size)
+    weights = {
+        f"{kind}{k}": numbers(shape, 2 * k + (kind == "r")) / 16 for k in range(layers) for kind in "wr"
+    }
+    nodes: list[Any] = []
+    for k in range(layers):
+        x = f"x{k - 1}" if k else "x"
+        nodes.append(helper.make_node(op, [x, f"w{k}", f"r{k}"], [f"y{k}"], hidden_size=size))
+        nodes.append(node("Squeeze", (f"y{k}", "axes"), f"x{k}"))
+    inputs = {"x": numbers((2, 3, size))}
+    made = model(nodes, inputs, {**weights, "axes": np.array([1])}, f"x{layers - 1}")
+    compare(made, inputs)
+    tracemalloc.start()
+    executable = li.compile(made)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Those of the model, which is the caller's, are there once more as they are imported, and as they are packed.
+    assert executable.plan.constant_bytes > sum(array.nbytes for array in weights.values())
+    assert peak < 1.5 * executable.plan.constant_bytes
