@@ -270,7 +270,9 @@ class OrderSearch:
             else:
                 plan, rewriter, *_ = self.written
                 origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
-                graphs = [rewritten_graph(self.model, plan.graph, rewriter.places, origins)]
+                graphs = [
+                    rewritten_graph(self.model, plan.graph, rewriter.places, origins, rewriter.squeezed)
+                ]
             self.graphs += graphs
             self.current = graphs[0]
         return self.current
