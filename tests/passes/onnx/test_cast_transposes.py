@@ -14,6 +14,7 @@ import layout_ir as li
 from layout_ir.passes.onnx import order_search
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
 from layout_ir.passes.onnx.consumers import consumer_named
+from layout_ir.passes.onnx.order_plan import Plan
 from tests.exits.onnx.models import check, onnx, onnxruntime
 from tests.passes.onnx.optimized import op_types
 
@@ -191,7 +192,10 @@ def test_negative_products_of_halves_alone_keep_their_transposes():
 
 @_CONVERTS_HALVES
 def test_a_model_that_stays_keeps_transposes_that_are_there_twice(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(order_search, "takes_turned_halves", lambda plan: True)
+    def always(plan: Plan) -> bool:
+        return True
+
+    monkeypatch.setattr(order_search, "takes_turned_halves", always)
     model = _products(F16)
     for name in "de":
         model.graph.node.append(helper.make_node("Transpose", ["x"], [f"t{name}"], perm=[2, 1, 0]))
