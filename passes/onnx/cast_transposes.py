@@ -7,19 +7,20 @@ fault as the session is made (1.32, for perm = [1, 0, 2], [1, 2, 0], [1, 2, 0, 3
     Transpose -> Cast -> MatMul        Cast -> Transpose -> MatMul
 
 So the Transpose moves more bytes, and the model can be loaded. Where the runtime itself puts the Cast there, for it has
-no products of f16, no such Transpose is written: the model stays as it was (`takes_turned_halves`).
+no products of f16, no such Transpose is written: where the orders of least cost need one (`takes_turned_halves`),
+those of least cost without any are chosen (`halves_of_products`), and where there are none, the model stays as it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within
 from layout_ir.passes.onnx.names_in_use import names_of
-from layout_ir.passes.onnx.order_plan import Plan
-from layout_ir.passes.onnx.orders import transposition
+from layout_ir.passes.onnx.order_plan import Place, Plan
+from layout_ir.passes.onnx.orders import transposition, turns_the_first_dim
+from layout_ir.passes.onnx.reachable_orders import Values
 
 if TYPE_CHECKING:
     import onnx
@@ -44,17 +45,25 @@ def move_behind_casts(model: onnx.ModelProto) -> int:
 
 def takes_turned_halves(plan: Plan) -> bool:
     """Whether a value of f16 that products take would be moved by such a Transpose."""
-    values, graph = plan.values, plan.graph
-    halves = {
+    halves = halves_of_products(plan.values)
+    # Transposes one behind the other are one for the runtime.
+    for move in plan.moves:
+        place: Place | None = (move.root, move.source)
+        while place is not None and move.root in halves:
+            if turns_the_first_dim(transposition(place[1], move.target)):
+                return True
+            place = plan.origin.get(place)
+    return False
+
+
+def halves_of_products(values: Values) -> frozenset[str]:
+    """The values of f16 that products take: the roots of their operands."""
+    return frozenset(
         values.member(name).root
         for node in values.nodes
         if node.op_type in _PRODUCTS
         for name in node.inputs
-        if name and graph.element_type(name) == _F16
-    }
-    return any(
-        move.root in halves and turns_the_first_dim(transposition(move.source, move.target))
-        for move in plan.moves
+        if name and values.graph.element_type(name) == _F16
     )
 
 
@@ -84,12 +93,6 @@ def _is_to_f32(cast: onnx.NodeProto) -> bool:
 
 def _perm(transpose: onnx.NodeProto) -> list[int]:
     return [dim for attribute in transpose.attribute if attribute.name == "perm" for dim in attribute.ints]
-
-
-def turns_the_first_dim(perm: Sequence[int]) -> bool:
-    """Whether all dims but the first keep their order, but for the last, and the first comes behind some of them."""
-    rank = len(perm)
-    return rank > 2 and [*perm[:-2]] == [*range(1, rank - 1)] and {*perm[-2:]} == {0, rank - 1}
 
 
 def _exchange(graph: onnx.GraphProto, casts: dict[int, onnx.NodeProto], taken: set[str]) -> None:

@@ -12,7 +12,8 @@ A choice now that costs d more than the graph as it is leads to a choice then th
 chosen. That cost least, so d is not negative: the graph as it is costs least too.
 
 * Reorders of a value cost then what they cost now. A Reshape that moves dims of one element alone, which stands for
-  such a reorder, may take and give what that may; so may a Squeeze with the Unsqueeze behind it.
+  such a reorder, may take and give what that may; so may a Squeeze with the Unsqueeze behind it, where both keep all
+  other dims in their order: to move what is between them costs what it costs to move the value.
 * An Unsqueeze may have been written for a node that broadcasts its operand. While the rank of the result is not known,
   neither of the two has a choice: both stay as they were beside what was chosen.
 * A constant in n orders costs n - 1 small nodes, and one for a changed node where its own order is not among them. Let
@@ -30,7 +31,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from math import gcd
 
 from layout_ir.passes.onnx.consumers import KIBIBYTE, SMALL_NODE
@@ -43,9 +43,7 @@ from layout_ir.passes.onnx.orders import (
     Order,
     Shape,
     compose,
-    identity,
     is_identity,
-    same_memory,
     without_units,
 )
 from layout_ir.passes.onnx.reachable_orders import (
@@ -160,6 +158,7 @@ class Embedding:
         self.now = now
         self.exact = exact
         self.places = rewriter.places
+        self.squeezed = rewriter.squeezed
         shape_of, unsqueezed = now.values.graph.shape, rewriter.out.unsqueezed
         self.unsqueezed = {name: source for name, source in unsqueezed.items() if shape_of(name) is None}
         """Operands by name of what an Unsqueeze made of them, of unknown rank."""
@@ -188,6 +187,8 @@ class Embedding:
         if is_constant and not self.exact:
             return True
         before, now = self.plan.graph, self.now.values.graph
+        if root in self.squeezed:
+            return self._moves_as_whole(root)
         source, own = self.places.get(root, ("", ()))
         known = self.plan.values.orders.get(source)
         if known is None:
@@ -207,6 +208,13 @@ class Embedding:
         if turned == now.shape(root) and nbytes == others:
             return True
         return costs_alike(consumer, turned, nbytes) == costs_alike(consumer, now.shape(root), others)
+
+    def _moves_as_whole(self, bare: str) -> bool:
+        """Whether to move a value that lacks its dims of one element costs what it costs to move it with them."""
+        consumer, shape = self.plan.problem.consumer, self.now.values.graph.shape(bare)
+        nbytes = consumer.counted_bytes(self.plan.graph, self.squeezed[bare][0])
+        others = consumer.counted_bytes(self.now.values.graph, bare)
+        return costs_alike(consumer, shape, nbytes) == costs_alike(consumer, shape, others)
 
     def _units(self, shape: Shape | None) -> Shape | None:
         """The shape whose dims of one element are not looked at: none where it is to be exact."""
@@ -277,30 +285,27 @@ class Embedding:
         )
 
     def _is_half_of_reorder(self, node: Node, offered: OfferedOptions) -> bool:
-        """Whether it is a Squeeze or an Unsqueeze that has no choice, of two that stand for such a reorder together."""
-        if len(offered.options) != 1 or node.op_type not in ("Squeeze", "Unsqueeze"):
+        """Whether it is a Squeeze or an Unsqueeze, of two that stand for such a reorder together, and keeps dims of
+        more than one element in their order."""
+        if node.op_type not in ("Squeeze", "Unsqueeze"):
             return False
-        between = node.outputs[0] if node.op_type == "Squeeze" else node.inputs[0]
-        first, last = self._halves["Squeeze"].get(between), self._halves["Unsqueeze"].get(between)
-        if first is None or last is None or self.now.values.graph.uses[between] != 1:
+        whole, bare = node.inputs[0], node.outputs[0]
+        if node.op_type == "Unsqueeze":
+            whole, bare = bare, whole
+        if bare not in self.squeezed or self.now.values.graph.uses[bare] != 1:
             return False
-        root, source = self.places.get(first.inputs[0], ("", ()))
-        other, target = self.places.get(last.outputs[0], ("", ()))
-        shape = self.plan.graph.shape(root) if root and root == other else None
-        if shape is None:
+        root, before = self.squeezed[bare]
+        other, own = self.places.get(whole, ("", ()))
+        shape = self.plan.graph.shape(root)
+        if shape is None or other != root:
             return False
-        own = identity(len(shape))
-        return same_memory(_composed(source, own), _composed(target, own), shape)
-
-    @cached_property
-    def _halves(self) -> dict[str, dict[str, Node]]:
-        """By operator, the nodes that were written besides, by the value between a Squeeze and an Unsqueeze."""
-        found: dict[str, dict[str, Node]] = {"Squeeze": {}, "Unsqueeze": {}}
-        for node in self.now.values.graph.nodes_of_model:
-            if self.origins[id(node)] is None and node.op_type in found:
-                names = node.outputs if node.op_type == "Squeeze" else node.inputs
-                found[node.op_type][names[0]] = node
-        return found
+        rest = without_units(before, shape)
+        for option in offered.options:
+            ends = option.ins[0], option.outs[0]
+            mine, part = ends if node.op_type == "Squeeze" else ends[::-1]
+            if without_units(_composed(own, mine), shape) != _composed(rest, part):
+                return False
+        return True
 
 
 def _extra_costs(

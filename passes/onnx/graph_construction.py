@@ -12,7 +12,7 @@ from layout_ir.passes.onnx.inferred_types import TypeInference, inferred_types
 from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.names_in_use import names_of, overridable_names
-from layout_ir.passes.onnx.orders import Order
+from layout_ir.passes.onnx.orders import Order, without_units
 from layout_ir.passes.onnx.value_shapes import shape_of
 
 if TYPE_CHECKING:
@@ -83,11 +83,13 @@ def rewritten_graph(
     before: Graph,
     places: Mapping[str, tuple[str, Order]],
     origins: Sequence[Node | None] = (),
+    squeezed: Mapping[str, tuple[str, Order]] | None = None,
 ) -> Graph:
     """The graph of a model that was written in place of `before`, with the types of its values.
 
-    By name of a value, `places` says which value of the graph before it is, and in which order of its dims; `origins`
-    has the node that each node is as it was, on the same tensors, if there is one; none is known where it is empty.
+    By name of a value, `places` says which value of the graph before it is, and in which order of its dims, `squeezed`
+    the same of values that lack its dims of one element; `origins` has the node that each node is as it was, on the
+    same tensors, if there is one; none is known where it is empty.
     """
     graph = Graph(
         model.graph,
@@ -102,6 +104,11 @@ def rewritten_graph(
     )
     graph.pending, graph.batches, graph.counted = before.pending, before.batches, before.counted
     graph.set_places(before, places)
+    for name, (root, order) in (squeezed or {}).items():
+        shape = before.shape(root)
+        if shape is not None:
+            bare = tuple([shape[d] for d in without_units(order, shape)])
+            graph.set_type(name, bare, before.element_type(root))
     graph.nodes_of_model = [
         Node(proto, graph) if origin is None else origin.kept_as(proto, graph)
         for proto, origin in zip(model.graph.node, origins or [None] * len(model.graph.node), strict=True)

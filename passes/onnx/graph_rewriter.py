@@ -58,6 +58,9 @@ class GraphRewriter:
         """By identity, the nodes that were written as they were, on the same tensors."""
         self.types: list[onnx.ValueInfoProto] = []
         """What is to be said of values that shape inference does not know."""
+        self.squeezed: dict[str, Place] = {}
+        """By name of a tensor between a Squeeze and an Unsqueeze that stand for a reorder: the value of the model that
+        it is but for dims of one element, and in which order."""
         self.aliases: dict[str, Place] = {}
         """The tensors that have a second name, by that."""
         self._plain: dict[int, tuple[NodeOption, bool]] = {}
@@ -222,7 +225,8 @@ class GraphRewriter:
             # A blocked tensor has the shape of the plain one that has its channels second.
             before, after = (channels_second(o) if is_blocked(o) else o for o in (before, after))
             if before != after:
-                self._move_units(source, before, name, after, shape)
+                place = root, after
+                self._move_units(source, before, name, place, shape)
                 # Inference makes up a new name for the extent that a Reshape leaves open.
                 if any(isinstance(n, str) for n in shape):
                     self._state_type(name, shape, self.graph.element_type(root), after)
@@ -257,13 +261,15 @@ class GraphRewriter:
             "ReorderOutput", [source], name, domain=NCHWC_DOMAIN, channels_last=last, channels=channels
         )
 
-    def _move_units(self, source: str, before: Order, name: str, after: Order, shape: Shape) -> None:
+    def _move_units(self, source: str, before: Order, name: str, place: Place, shape: Shape) -> None:
         """A Reshape; where several extents are not known, dims of one element go, and come elsewhere."""
+        root, after = place
         numbers = [n if isinstance(n, int) else -1 for n in (shape[d] for d in after)]
         if numbers.count(-1) <= 1 and 0 not in numbers:
             self.out.add("Reshape", [source, self.out.ints(numbers)], name)
             return
         bare = self.out.fresh(f"{name}_squeezed")
+        self.squeezed[bare] = root, before
         for op_type, order, given, made in (
             ("Squeeze", before, source, bare),
             ("Unsqueeze", after, bare, name),

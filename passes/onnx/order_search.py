@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.blocked_channels import is_blocked
-from layout_ir.passes.onnx.cast_transposes import takes_turned_halves
+from layout_ir.passes.onnx.cast_transposes import halves_of_products, takes_turned_halves
 from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer
 from layout_ir.passes.onnx.counted_extents import keep_counts
 from layout_ir.passes.onnx.dilated_convolutions import dilate_convolutions, may_dilate
@@ -34,7 +34,7 @@ from layout_ir.passes.onnx.orders import Order, identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
 from layout_ir.passes.onnx.typed_graphs import TypedModel, reached_orders, simplify, typed_graphs
-from layout_ir.selection.solver.selection_problem import Solution
+from layout_ir.selection.solver.selection_problem import Infeasible, Solution
 
 if TYPE_CHECKING:
     import onnx
@@ -144,15 +144,23 @@ class OrderSearch:
             reached = [self.propagation.reachable(part.values.graph) for part in reached]
             plans, solution, certificate, notes = self._planned(reached)
             after = self._left(plans)
-        has_more = after.count - _block_reorders(plans) > before.count
-        stays = has_more or (not self._is_better(after, before) and not _has_blocks(plans))
-        if not stays and self.consumer.converts_halves and any(map(takes_turned_halves, plans)):
+        is_kept = self.consumer.converts_halves and any(map(takes_turned_halves, plans))
+        if is_kept and not self._stays(plans, before, after):
+            try:
+                plans, found, _, notes = self._planned(reached, turns_halves=False)
+            except Infeasible:
+                pass  # the Transposes are there as the model comes
+            else:
+                # More may be ruled out than ends the runtime, so what is proven is the bound of all choices.
+                after, solution = self._left(plans), replace(found, bound=solution.bound)
+            notes.append(
+                "Transposes that ONNX Runtime would end itself at, in front of products of f16, are not written, "
+                "though fewer bytes might move with them"
+            )
+        stays = self._stays(plans, before, after)
+        if is_kept and not stays and any(map(takes_turned_halves, plans)):
             stays = True
             solution = replace(solution, cost=before.cost + _cost_of_nodes(reached))
-            notes.append(
-                "Transposes stay where they are: ONNX Runtime would end itself at one that was to be written in front "
-                "of products of f16"
-            )
         if stays:
             # The model stays as it is: there is nothing better, or the search ended before it found it.
             plans = [Plan.as_is(part, self.consumer) for part in reached]
@@ -226,6 +234,11 @@ class OrderSearch:
             return False
         return after.cost > before.cost or solution.cost < before.cost + _cost_of_nodes(reached)
 
+    def _stays(self, plans: Sequence[Plan], before: Traffic, after: Traffic) -> bool:
+        """Whether the model stays as it is: what plans leave is no better."""
+        has_more = after.count - _block_reorders(plans) > before.count
+        return has_more or (not self._is_better(after, before) and not _has_blocks(plans))
+
     def _is_better(self, after: Traffic, before: Traffic) -> bool:
         """Whether Transposes cost less, and move no more where they were weighed for the sake of their number."""
         is_weighed = self.consumer.transpose_kib > Consumer.transpose_kib
@@ -270,7 +283,9 @@ class OrderSearch:
             else:
                 plan, rewriter, *_ = self.written
                 origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
-                graphs = [rewritten_graph(self.model, plan.graph, rewriter.places, origins)]
+                graphs = [
+                    rewritten_graph(self.model, plan.graph, rewriter.places, origins, rewriter.squeezed)
+                ]
             self.graphs += graphs
             self.current = graphs[0]
         return self.current
@@ -314,11 +329,17 @@ class OrderSearch:
         )
 
     def _planned(
-        self, reached: Sequence[ReachableOrders]
+        self, reached: Sequence[ReachableOrders], *, turns_halves: bool = True
     ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
         inputs, outputs = free_names(reached[0].values.graph)
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
-        problem = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
+        problem = model_problem(
+            reached,
+            self.consumer,
+            free_inputs=inputs,
+            free_outputs=outputs,
+            never_turned=() if turns_halves else [halves_of_products(part.values) for part in reached],
+        )
         omitted = tuple(what for part in reached for what in part.omitted)
         consumer = self.consumer
         origin = {

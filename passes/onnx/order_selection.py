@@ -13,9 +13,18 @@ from operator import contains, getitem
 from typing import Any, NamedTuple
 
 from layout_ir.frontends.onnx.functions import node_name
+from layout_ir.passes.onnx.blocked_channels import is_blocked
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
-from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity, without_units
+from layout_ir.passes.onnx.orders import (
+    Order,
+    Shape,
+    compose,
+    is_identity,
+    transposition,
+    turns_the_first_dim,
+    without_units,
+)
 from layout_ir.passes.onnx.reachable_orders import (
     Member,
     NodeChoices,
@@ -160,13 +169,16 @@ def model_problem(
     *,
     free_inputs: Sequence[str] = (),
     free_outputs: Sequence[str] = (),
+    never_turned: Sequence[frozenset[str]] = (),
 ) -> ModelProblem:
     """The problem of all graphs of a model; inputs and outputs of the first graph that are free may be had in any
-    order."""
+    order. `never_turned` are values of each graph that no Transpose may take whose first dim comes behind others
+    (`turns_the_first_dim`); of a value that may be made in several orders, more may be ruled out."""
     numbers, choices = _Numbers(), _Choices()
     for number, graph in enumerate(reached):
         free = ((), ()) if number else (free_inputs, free_outputs)
-        numbers.add(_order_problem(graph, consumer, choices, *free))
+        kept = never_turned[number] if never_turned else frozenset[str]()
+        numbers.add(_order_problem(graph, consumer, choices, *free), kept)
     return ModelProblem(Problem(tuple(numbers.ops), tuple(numbers.values)), numbers.parts)
 
 
@@ -345,8 +357,8 @@ class _Numbers:
         self._matrices: dict[tuple[object, ...], ValueNode] = {}
         """By what costs follow from, identity of the orders, and the bits of those that are made and taken."""
 
-    def add(self, part: OrderProblem) -> None:
-        """Gives numbers to what a graph adds."""
+    def add(self, part: OrderProblem, never_turned: frozenset[str]) -> None:
+        """Gives numbers to what a graph adds; `never_turned` are values as `model_problem` has them."""
         part.first_op = len(self.ops)
         orders, listed = part.values.orders, self._listed
         made = [root for op in part.ops for root in op.results]
@@ -379,10 +391,14 @@ class _Numbers:
                 alike, costs = "fixed", _no_reorders
             else:
                 alike, costs = costs_alike(consumer, shape, nbytes), None
-            kind = alike, id(orders[root]), bits[root], taken[root]
+            is_kept = root in never_turned and alike != "constant"
+            kind = alike, is_kept, id(orders[root]), bits[root], taken[root]
             node = self._matrices.get(kind)
             if node is None:
                 costs = costs or _reorder_costs(consumer, shape, nbytes)
+                if is_kept:
+                    every = [order for k, order in enumerate(part.orders[root]) if bits[root] >> k & 1]
+                    costs = _without_turns(costs, consumer, shape, every)
                 matrix = _matrix(part.orders[root], bits[root], taken[root], costs)
                 node = self._matrices[kind] = ValueNode(matrix)
             self.values.append(node)
@@ -458,3 +474,22 @@ def _reorder_costs(consumer: Consumer, shape: Shape | None, nbytes: int) -> _Reo
         return [SMALL_NODE if without_units(each, shape) == own else whole for each in targets]
 
     return costs
+
+
+def _without_turns(
+    costs: _ReorderCosts, consumer: Consumer, shape: Shape | None, made: Sequence[Order]
+) -> _ReorderCosts:
+    """The costs of reorders of a value that is made in one of these orders, and never brought into one which is a
+    Transpose away from one of them whose first dim comes behind others: by no detour either."""
+
+    def is_turn(source: Order, target: Order) -> bool:
+        if is_blocked(source) or is_blocked(target):
+            return False
+        moves = shape is None or not consumer.is_same_memory(source, target, shape)
+        return moves and turns_the_first_dim(transposition(source, target))
+
+    def kept(source: Order, targets: Sequence[Order]) -> list[int]:
+        every = zip(targets, costs(source, targets), strict=True)
+        return [FORBIDDEN if any(is_turn(m, target) for m in made) else cost for target, cost in every]
+
+    return kept

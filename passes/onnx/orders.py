@@ -9,6 +9,7 @@ run time knows, or None for one of which nothing is known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 Order = tuple[int, ...]
@@ -54,6 +55,12 @@ def transposition(source: Order, target: Order) -> Order:
 def without_units(order: Order, shape: Shape | None) -> Order:
     """The dims in this order that are not of one element: they tell which element is at which address."""
     return order if shape is None or 1 not in shape else tuple([d for d in order if shape[d] != 1])
+
+
+def turns_the_first_dim(perm: Sequence[int]) -> bool:
+    """Whether all dims but the first keep their order, but for the last, and the first comes behind some of them."""
+    rank = len(perm)
+    return rank > 2 and [*perm[:-2]] == [*range(1, rank - 1)] and {*perm[-2:]} == {0, rank - 1}
 
 
 def same_memory(source: Order, target: Order, shape: Shape) -> bool:

@@ -106,6 +106,8 @@ class _Search:
         self.deadline = deadline
         self.best: dict[int, int] = {}
         self.cost = FORBIDDEN
+        self.branches = 0
+        """How often the search branched so far."""
         self.open: list[int] = []
         """Scaled bounds of what was not searched."""
         self.start = start = ReweightedTables.of(self.tables, record=record)
@@ -136,6 +138,9 @@ class _Search:
                 if any(not len(states) for states in now.states.values()):
                     continue
                 node.then = node = ProofNode()
+            # Blocks that have few values in common come apart where those have a state: sweeps would be in vain.
+            if sweeps <= NODE_SWEEPS and self._is_eliminated(now):
+                continue
             left = self._raise_bound(now, sweeps)
             node.shifts = now.shifts
             self._offer(now)
@@ -226,11 +231,12 @@ class _Search:
 
     def _is_eliminated(self, now: ReweightedTables) -> bool:
         """Whether the best assignment of the states that are left was found by elimination; it is kept if it is the
-        best of all."""
+        best of all. The more often the search branched, the longer that may take."""
         if self.record:
             return False
         tables = [*zip(now.scopes, now.tables, strict=True), *(((v,), own) for v, own in now.own.items())]
-        found = least_sum(tables, {v: len(states) for v, states in now.states.items()})
+        sizes = {v: len(states) for v, states in now.states.items()}
+        found = least_sum(tables, sizes, 1 + self.branches)
         if found is None:
             return False
         if found.cost < INFINITE // 2:
@@ -274,6 +280,7 @@ class _Search:
         node: ProofNode,
         stack: list[tuple[ReweightedTables, ProofNode, int]],
     ) -> None:
+        self.branches += 1
         gaps: dict[int, tuple[int, int]] = {}
         costs: dict[int, Table] = {}
         for v in self.variables:

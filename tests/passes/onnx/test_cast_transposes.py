@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 import layout_ir as li
+from layout_ir.passes.onnx import order_search
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
 from layout_ir.passes.onnx.consumers import consumer_named
+from layout_ir.passes.onnx.order_plan import Plan
 from tests.exits.onnx.models import check, onnx, onnxruntime
 from tests.passes.onnx.optimized import op_types
 
@@ -127,12 +130,17 @@ def test_onnx_runtime_ends_itself_where_the_transpose_stays():
     assert ended.returncode < 0
 
 
-def _products(dtype: int) -> Any:
+_CONVERTS_HALVES = pytest.mark.skipif(
+    not consumer_named("ort-cpu").converts_halves, reason="products of f16 are computed as they are"
+)
+
+
+def _products(dtype: int, *, is_normalized: bool = True) -> Any:
     """Three products of one value, each transposed behind it: one Transpose in front moves less."""
     kind = helper.tensor_dtype_to_np_dtype(dtype)
-    nodes = [helper.make_node("LayerNormalization", ["x", "g"], ["n"])]
+    nodes = [helper.make_node("LayerNormalization", ["x", "g"], ["n"])] if is_normalized else []
     for k in "abc":
-        nodes.append(helper.make_node("MatMul", ["n", f"w{k}"], [f"p{k}"]))
+        nodes.append(helper.make_node("MatMul", ["n" if is_normalized else "x", f"w{k}"], [f"p{k}"]))
         nodes.append(helper.make_node("Transpose", [f"p{k}"], [f"y{k}"], perm=[1, 0, 2]))
     constants = {"g": np.ones(16, kind), **{f"w{k}": np.eye(16, 24, dtype=kind) for k in "abc"}}
     graph = helper.make_graph(
@@ -143,21 +151,51 @@ def _products(dtype: int) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.skipif(
-    not consumer_named("ort-cpu").converts_halves, reason="products of f16 are computed as they are"
-)
+@_CONVERTS_HALVES
 def test_no_transpose_is_written_that_onnx_runtime_cannot_take_to_a_product_of_halves():
     model = _products(F16)
     result = li.optimize_onnx(model, "ort-cpu")
-    assert op_types(result.model) == op_types(model) and result.after == result.before
+    assert op_types(result.model) == ["Transpose", "LayerNormalization", "MatMul", "MatMul", "MatMul"]
+    assert result.solution.is_optimal and not any("products of f16" in note for note in result.notes)
+    for found, expected in zip(_results(result.model), _results(model), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert li.optimize_onnx(result.model, "ort-cpu").model == result.model
+
+
+@_CONVERTS_HALVES
+def test_one_product_of_halves_that_keeps_its_transposes_keeps_no_others():
+    model = _products(F16, is_normalized=False)
+    more = [
+        helper.make_node("Transpose", ["z"], ["z1"], perm=[0, 2, 1]),
+        helper.make_node("Relu", ["z1"], ["z2"]),
+        helper.make_node("Transpose", ["z2"], ["z3"], perm=[0, 2, 1]),
+    ]
+    model.graph.node.extend(more)
+    model.graph.input.append(helper.make_tensor_value_info("z", F32, [2, 8, 9]))
+    model.graph.output.append(helper.make_tensor_value_info("z3", F32, [2, 8, 9]))
+    result = li.optimize_onnx(model, "ort-cpu")
+    assert (result.before.count, result.after.count) == (5, 3)
+    assert Counter(op_types(result.model)) == {"MatMul": 3, "Transpose": 3, "Relu": 1}
     assert not result.solution.is_optimal and any("products of f16" in note for note in result.notes)
+    onnxruntime.InferenceSession(result.model.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert li.optimize_onnx(result.model, "ort-cpu").model == result.model
+
+
+@_CONVERTS_HALVES
+def test_negative_products_of_halves_alone_keep_their_transposes():
+    model = _products(F16, is_normalized=False)
+    result = li.optimize_onnx(model, "ort-cpu")
+    assert op_types(result.model) == op_types(model) and result.after == result.before
+    assert any("products of f16" in note for note in result.notes)
     onnxruntime.InferenceSession(result.model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.skipif(
-    not consumer_named("ort-cpu").converts_halves, reason="products of f16 are computed as they are"
-)
-def test_a_model_that_stays_keeps_transposes_that_are_there_twice():
+@_CONVERTS_HALVES
+def test_a_model_that_stays_keeps_transposes_that_are_there_twice(monkeypatch: pytest.MonkeyPatch):
+    def always(plan: Plan) -> bool:
+        return True
+
+    monkeypatch.setattr(order_search, "takes_turned_halves", always)
     model = _products(F16)
     for name in "de":
         model.graph.node.append(helper.make_node("Transpose", ["x"], [f"t{name}"], perm=[2, 1, 0]))

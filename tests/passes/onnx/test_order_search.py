@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnx.helper as oh
 
+import layout_ir as li
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
 
 _CHANNELS, _HEADS = 240, 4
@@ -96,3 +97,39 @@ def test_negative_a_transpose_of_such_extents_that_nothing_undoes_stays():
     model = model_of(nodes, inputs, [value("y", 1, "all")], [initializer("axis", np.array(0))])
     feeds = {"x": np.arange(24, dtype=np.float32).reshape(4, 6), "s": np.array([3, 8])}
     assert check_optimized(model, feeds, target="ort-cpu").after.count == 1
+
+
+def _one_head(x: str, draft: _Draft) -> str:
+    """Attention of one head over the places of `x`, which has its channels in front of them, as Stable Diffusion's
+    decoder has it."""
+    rows = draft.transpose(x, 0, 2, 1)
+    queries, keys, values = (draft.add("MatMul", rows, draft.constant(_weights(seed))) for seed in range(3))
+    heads = draft.constant([0, -1, 1, 8])
+    queries, keys, values = (draft.add("Reshape", each, heads) for each in (queries, keys, values))
+    # The size of the queries as they are keeps a Reshape from taking their heads apart in another order.
+    sizes = draft.add("Cast", draft.add("Shape", queries, start=1), to=onnx.TensorProto.FLOAT)
+    scale = draft.add("ReduceMax", sizes, keepdims=0)
+    left = draft.add("Mul", draft.transpose(queries, 0, 2, 1, 3), scale)
+    right = draft.add("Mul", draft.transpose(keys, 0, 2, 3, 1), scale)
+    shares = draft.add("Softmax", draft.add("MatMul", left, right))
+    mixed = draft.transpose(draft.add("MatMul", shares, draft.transpose(values, 0, 2, 1, 3)), 0, 2, 1, 3)
+    whole = draft.add("Reshape", mixed, draft.constant([0, -1, 8]))
+    return draft.transpose(draft.add("MatMul", whole, draft.constant(_weights(3))), 0, 2, 1)
+
+
+def _weights(seed: int) -> Any:
+    return np.random.default_rng(seed).standard_normal((8, 8)) / 8
+
+
+def test_what_lies_between_a_squeeze_and_an_unsqueeze_is_known_in_the_next_round():
+    draft = _Draft()
+    y = draft.add("Relu", _one_head("x", draft))
+    draft.nodes.append(oh.make_node("Reshape", [y, draft.constant([0, 4, 2, -1])], ["y"]))
+    model = model_of(draft.nodes, [value("x", "b", 8, "n")], [value("y", "b", 4, 2, "n")], draft.constants)
+    result = check_optimized(
+        model, {"x": np.random.default_rng(9).standard_normal((2, 8, 5)).astype(np.float32)}
+    )
+    assert {"Squeeze", "Unsqueeze"} <= {node.op_type for node in result.model.graph.node}
+    assert (result.before.count, result.after.count) == (6, 1)
+    again = li.optimize_onnx(result.model, "onnx")
+    assert again.model == result.model

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from layout_ir.selection.solver import branch_and_bound as search
+from layout_ir.selection.solver import table_elimination
 from layout_ir.selection.solver.branch_and_bound import ProofNode, branch_and_bound
 from layout_ir.selection.solver.cost_functions import Scope, Table
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
@@ -138,3 +139,24 @@ def test_what_many_tables_forbid_is_forbidden(deadline: float | None):
 def test_negative_what_is_known_need_not_be_possible():
     (part,) = branch_and_bound(hub(20), None, [0, 1] * 10 + [0])
     assert part.cost == part.bound == 19
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_that_share_a_variable_are_eliminated_once_it_has_a_state(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+):
+    """With no patience, the search has to branch in each block, and in all of them together."""
+    monkeypatch.setattr(table_elimination, "ENTRIES_PER_VARIABLE", 4)
+    blocks = [(3 * k + 1, 3 * k + 2, 3 * k + 3) for k in range(3)]
+    scopes = [pair for a, b, c in blocks for pair in ((a, b), (b, c), (a, c), (0, a), (0, b), (0, c))]
+    tables = random_tables(random.Random(seed), scopes, [6, *[2] * 9])
+    patience: list[int] = []
+
+    def eliminated(tables: Any, sizes: Any, most: int) -> Any:
+        patience.append(most)
+        return table_elimination.least_sum(tables, sizes, most)
+
+    monkeypatch.setattr(search, "least_sum", eliminated)
+    (part,) = branch_and_bound(tables, None, record=False)
+    assert part.cost == part.bound == least_sum(tables)
+    assert patience == sorted(patience)

@@ -40,8 +40,15 @@ def test_many_infinite_entries_stay_infinite():
     assert found.cost == INFINITE
 
 
-@pytest.mark.parametrize("limit", ["MOST_ENTRIES", "ENTRIES_PER_VARIABLE"])
+@pytest.mark.parametrize("limit", ["MOST_ENTRIES", "MOST_WORK", "ENTRIES_PER_VARIABLE"])
 def test_negative_what_would_take_too_long_is_not_done(limit: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(table_elimination, limit, 8)
     tables = random_tables(random.Random(1), [(0, 1), (1, 2), (0, 2)], [3] * 3)
     assert table_elimination.least_sum(tables, dict.fromkeys(range(3), 3)) is None
+
+
+def test_with_patience_more_is_done(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(table_elimination, "ENTRIES_PER_VARIABLE", 8)
+    tables = random_tables(random.Random(1), [(0, 1), (1, 2), (0, 2)], [3] * 3)
+    found = table_elimination.least_sum(tables, dict.fromkeys(range(3), 3), 2)
+    assert found is not None and found.cost == min(cost for _, cost in assignments(tables))
