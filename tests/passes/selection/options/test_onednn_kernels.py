@@ -66,9 +66,11 @@ def test_the_library_has_these_kernels_and_wants_no_others(name: str) -> None:
     if VECTORS[name] == 16 and onednn_query.vector_extension() != "avx512":
         pytest.skip("the CPU has no AVX-512")
     code = f"import json; from {__name__} import differences; print(json.dumps(differences({VECTORS[name]})))"
+    # On one thread the library has no kernel of its own for plain images of one or two channels.
+    facts = {"ONEDNN_MAX_CPU_ISA": name, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "ONEDNN_MAX_CPU_ISA": name, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, **facts},
         capture_output=True,
         text=True,
         timeout=300,
