@@ -62,7 +62,8 @@ def folder() -> Path | None:
 
 
 def name(kind: str, *parts: object) -> str:
-    """The file, of kind "code", "choice", "host" or "profile", for what depends on `parts` and our version alone."""
+    """The file for what depends on `parts` and our version alone; of kind "code", "choice", "host", "profile" or
+    "attempts"."""
     digest = hashlib.sha256("\0".join(map(str, (__version__, *parts))).encode()).hexdigest()
     return f"{kind}-{VERSION}-{digest}"
 

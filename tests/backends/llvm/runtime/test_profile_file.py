@@ -66,6 +66,44 @@ def test_the_first_large_reorder_measures_once_and_says_so(capsys: pytest.Captur
     assert capsys.readouterr().err == "" and host().profile == MEASURED
 
 
+def _disturbed(monkeypatch: pytest.MonkeyPatch, part: float) -> None:
+    """Others have the CPU for that part of the next measurements, each of ten seconds."""
+    clock = [0.0]
+
+    def measure(seconds: float = 0.0) -> MachineProfile:
+        clock[0] += 10.0
+        return MEASURED
+
+    monkeypatch.setattr(machine_profiling, "measure_profile", measure)
+    monkeypatch.setattr(profile_file, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(profile_file, "thread_time", lambda: (1 - part) * clock[0])
+
+
+def test_what_was_measured_while_others_had_the_cpu_is_measured_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    _disturbed(monkeypatch, 0.3)
+    for number in range(1, 4):
+        measured_once(host().l2 + 1)
+        is_last = number == 3
+        assert (kept_profile(detected()) == MEASURED) == (host().measured == MEASURED) == is_last
+        assert ("30%" in capsys.readouterr().err) != is_last
+        _next_process()
+
+
+def test_negative_who_had_nearly_all_of_the_cpu_or_insists_keeps_what_was_found(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+):
+    _disturbed(monkeypatch, 0.05)
+    measured_once(host().l2 + 1)
+    assert kept_profile(detected()) == MEASURED
+    _next_process()
+    _disturbed(monkeypatch, 0.9)
+    monkeypatch.setenv("LAYOUT_IR_CALIBRATE", "force")
+    measured_once(host().l2 + 1)
+    assert host().measured == MEASURED
+
+
 def test_force_measures_again_in_every_process(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
