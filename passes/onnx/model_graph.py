@@ -527,22 +527,17 @@ def is_transpose(node: Node) -> bool:
 
 
 def transpose_perm(node: Node) -> Order | None:
-    """The `perm` of a Transpose whose rank is known; None for any other node.
-
-    Raises OnnxImportError where it is no permutation of the dims.
-    """
+    """The `perm` of a Transpose whose rank is known, and fits; None for any other node."""
     if node.op_type != "Transpose" or node.domain or len(node.inputs) != 1 or len(node.outputs) != 1:
         return None
     if not node.inputs[0] or not node.outputs[0]:
         return None
     shape = node.shape(0)
     perm = node.perm
-    if perm is None:
-        return None if shape is None else tuple(reversed(range(len(shape))))
-    rank = len(perm) if shape is None else len(shape)
-    if len(perm) != rank or not _is_permutation(perm):
-        title = f"Transpose {quoted(node.outputs[0])}"
-        raise OnnxImportError(f"{title}: perm {list(perm)} is no permutation of {rank} dims")
+    if perm is None and shape is not None:
+        perm = tuple(reversed(range(len(shape))))
+    if perm is None or not _is_permutation(perm) or (shape is not None and len(shape) != len(perm)):
+        return None
     return perm
 
 
