@@ -3,7 +3,8 @@
 planning    two layouts -> a plan, the value of `layout_ir.dialects.kernel.plan`: index sets, loops, micro-kernels,
             every choice in it; `out_of_cache`: the order of reads and prefetches where L2 does not hold the tensors;
             `nontemporal`: stores that bypass the caches; `access_cost`: which of several orders (`loop_blocking`) is
-            expected to be the fastest; `variants`: other choices for the same plan, to be measured
+            expected to be the fastest, from how they go through both sides (`walks`); `variants`: other choices for
+            the same plan, to be measured
 emission    a plan -> LLVM IR in its final form; `kernels` hold the micro-kernels
 machine     what the code is made for, as LLVM says (`host_facts`), and the profile of its memory (`profile`)
 runtime     LLVM IR -> machine code (`jit`, `object_linker`) -> a callable on buffers (`call`)

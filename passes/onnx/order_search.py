@@ -144,8 +144,8 @@ class OrderSearch:
             reached = [self.propagation.reachable(part.values.graph) for part in reached]
             plans, solution, certificate, notes = self._planned(reached)
             after = self._left(plans)
-        is_kept = self.consumer.converts_halves and any(map(takes_turned_halves, plans))
-        if is_kept and not self._stays(plans, before, after):
+        ends_runtime = self.consumer.converts_halves and any(map(takes_turned_halves, plans))
+        if ends_runtime and not self._stays(plans, before, after):
             try:
                 plans, found, _, notes = self._planned(reached, turns_halves=False)
             except Infeasible:
@@ -158,7 +158,7 @@ class OrderSearch:
                 "though fewer bytes might move with them"
             )
         stays = self._stays(plans, before, after)
-        if is_kept and not stays and any(map(takes_turned_halves, plans)):
+        if ends_runtime and not stays and any(map(takes_turned_halves, plans)):
             stays = True
             solution = replace(solution, cost=before.cost + _cost_of_nodes(reached))
         if stays:

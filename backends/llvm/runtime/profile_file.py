@@ -149,7 +149,7 @@ def _measured(folder: Path | None, *, insists: bool) -> MachineProfile | None:
     before = len(code_cache.read(name) or b"")
     if insists or lost <= _DISTURBED * max(took, 1.0) or before + 1 >= _ATTEMPTS:
         return profile
-    code_cache.write(name, b"." * (before + 1))
+    code_cache.write(name, b"." * (before + 1))  # whatever is there counts as a number
     print(
         f"layout-ir: others had the CPU for {lost / took:.0%} of the time: plans follow from what is built in, the "
         f"next process measures again",

@@ -82,11 +82,14 @@ def check_options(args: argparse.Namespace) -> None:
             )
 
 
+_ENDED = "the search was ended (--time-limit says when), or a note says what was ruled out"
+
+
 def proof(result: OptimizedModel) -> str:
     """Whether the orders are proven to be of least cost."""
     if result.solution.is_optimal and not result.solution.omitted:
         return f"proven: of all that the models of its nodes offer, nothing costs {result.target} less"
-    left = "; ".join(result.solution.omitted) or "the search was ended, --time-limit says when"
+    left = "; ".join(result.solution.omitted) or _ENDED
     return f"not proven to be of least cost: {left}"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from layout_ir.backends.llvm.emission.emit import version
+from layout_ir.backends.llvm.emission.emit import emit_module, version
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.planning import planner
 from layout_ir.backends.llvm.runtime.compiled_plan import load
@@ -54,6 +54,25 @@ def test_code_does_what_the_plan_says(name: str, parts: int, at: int):
     for part in range(parts):
         kernel.run_part(src.ctypes.data, room.ctypes.data + begin, part, parts)
     assert np.array_equal(room, wanted)
+
+
+@pytest.mark.parametrize("prefetch", ["", " prefetch"])
+@pytest.mark.parametrize(
+    "staged, dst, row", [("staged 512", 512, 128), ("staged 128 rows 4 by 1024 row_stride 192", 128, 192)]
+)
+def test_what_comes_next_is_prefetched_over_every_kind_of_buffer(
+    staged: str, dst: int, row: int, prefetch: str
+):
+    text = f"""width 1 src 4096 dst 4096
+step src 0 dst 0
+  for 8 src 512 dst {dst}{prefetch}
+    {staged} streaming {{
+      step src 0 dst 0
+        copy 128 for 4 src 128 dst {row}
+    }}
+"""
+    module = emit_module({"reorder": parse_plan(text)}, host())
+    assert ("@llvm.prefetch" in module) == bool(prefetch)
 
 
 def test_code_is_remembered_for_the_sources_of_plans_and_of_what_emits_them(monkeypatch: pytest.MonkeyPatch):

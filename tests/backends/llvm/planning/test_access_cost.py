@@ -457,8 +457,11 @@ def test_in_memory_a_buffer_is_emptied_to_all_of_its_places_at_once():
     near = Staged(1 << 11, (Step((), 0, 0, Copy(256, Loop(8, 256, 256)), -1),), then=(few,))
     followed = Step((Loop(256, 1 << 11, 256),), 0, 0, near)
     limit = WIDE.profile.streaming_volume
-    jumping, in_order = (_cost(x, volume=2 * limit) / _cost(x, volume=limit + 1) for x in (step, followed))
-    assert jumping > 1.4 * in_order and in_order < WIDE.profile.memory_ns / WIDE.profile.streamed_ns
+    jumping, in_order = (_cost(x, volume=2 * limit) - _cost(x, volume=limit + 1) for x in (step, followed))
+    # What memory gives costs more; what jumps costs as much again, four fifths of a line in memory.
+    dearer, lines = WIDE.profile.memory_ns - WIDE.profile.streamed_ns, (1 << 22) // 64
+    assert in_order == pytest.approx(lines // 8 * dearer, rel=1e-3)
+    assert jumping == pytest.approx(lines * (dearer + 0.8 * WIDE.profile.memory_ns), rel=1e-3)
 
 
 def _half_lines(number: int, stride: int, *, reads: bool = False) -> Step:
