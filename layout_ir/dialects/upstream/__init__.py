@@ -7,10 +7,13 @@ linalg_forms.py         linalg.generic, map, reduce, softmax and Winograd transf
 linalg_syntax.py        what their custom forms have in common
 arith_ops.py            ops of arith on tensors, flags, and ops that xDSL lacks
 math_ops.py             ops of math that xDSL lacks
+complex_ops.py          those of complex
 elementwise_syntax.py   what forms of ops of arith and math have in common
 tosa_ops.py             ops of tosa, as one table
+tosa_variables.py       ... its variables
 tensor_ops.py           ops of tensor that xDSL lacks
 loop_ops.py             scf.forall, and forms of the loops that xDSL has
+bufferization_ops.py    ops of bufferization, in full
 memref_ops.py           globals, views and atomic updates of memref
 dma_ops.py              its copies beside the program
 affine_ops.py           affine.if, affine.max, digits of indices
@@ -21,10 +24,10 @@ func_ops.py             func.call_indirect, weights of branches, attributes of d
 function_syntax.py      the custom form of functions
 ml_program_ops.py       ops of ml_program
 shape_ops.py            the dialect shape
+quant_ops.py            the dialect quant
 vector_ops.py           ops of vector that xDSL lacks: shapes and constants;
 vector_products.py      ... sums and products;
 vector_memory_ops.py    ... reads and writes of memory, and masks
-single_ops.py           what is missing here and there
 verbatim_attributes.py  attributes that are carried as text: quantized types, encodings of sparse tensors
 operand_syntax.py       operands, bindings and types that their forms have in common
 wider_ops.py            ops that xDSL verifies more strictly than MLIR
@@ -93,11 +96,11 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
 
             return (*TENSOR_OPS, *WIDER_OPS["tensor"])
         case "tosa":
-            from layout_ir.dialects.upstream.single_ops import SINGLE_OPS
             from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
+            from layout_ir.dialects.upstream.tosa_variables import VARIABLE_OPS
             from layout_ir.dialects.upstream.wider_ops import WIDER_OPS
 
-            return (*TOSA_OPS.values(), *WIDER_OPS["tosa"], *SINGLE_OPS["tosa"])
+            return (*TOSA_OPS.values(), *WIDER_OPS["tosa"], *VARIABLE_OPS)
         case "vector":
             from layout_ir.dialects.upstream.vector_memory_ops import VECTOR_MEMORY_OPS
             from layout_ir.dialects.upstream.vector_ops import VECTOR_OPS
@@ -112,10 +115,18 @@ def added_ops(dialect: str) -> tuple[type[Operation], ...]:
             from layout_ir.dialects.upstream.shape_ops import SHAPE_OPS
 
             return SHAPE_OPS
-        case "bufferization" | "complex" | "quant":
-            from layout_ir.dialects.upstream.single_ops import SINGLE_OPS
+        case "bufferization":
+            from layout_ir.dialects.upstream.bufferization_ops import BUFFERIZATION_OPS
 
-            return SINGLE_OPS[dialect]
+            return BUFFERIZATION_OPS
+        case "complex":
+            from layout_ir.dialects.upstream.complex_ops import COMPLEX_OPS
+
+            return COMPLEX_OPS
+        case "quant":
+            from layout_ir.dialects.upstream.quant_ops import QUANT_OPS
+
+            return QUANT_OPS
         case _:
             return ()
 

@@ -11,6 +11,14 @@ PROGRAM = """
 ml_program.global private mutable @g(dense<4> : tensor<4xi32>) : tensor<4xi32>
 ml_program.global private @e(#ml_program.extern) : i32
 ml_program.global public mutable @open : tensor<4xi32> {a.e}
+ml_program.global private mutable @dynamic(dense<4> : tensor<4xi32>) : tensor<?xi32>
+ml_program.global private @h(#ml_program.extern<tensor<4xi32>>) : tensor<?xi32>
+func.func @globals(%x: tensor<?xi32>) -> tensor<?xi32> {
+  %0 = ml_program.global_load @dynamic : tensor<?xi32>
+  %1 = ml_program.global_load_const @h : tensor<?xi32>
+  ml_program.global_store @dynamic = %x : tensor<?xi32>
+  return %0 : tensor<?xi32>
+}
 ml_program.func @f(%x: i32) -> i32 {
   ml_program.return %x : i32
 }

@@ -1,7 +1,6 @@
-"""Ops that are missing here and there: of bufferization, complex, quant and tosa.
+"""Ops of bufferization, with the flags and operands that MLIR has and xDSL lacks.
 
 %m = bufferization.to_buffer %t read_only : tensor<4xf32> to memref<4xf32>
-%q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5:3>>
 """
 
 from __future__ import annotations
@@ -9,16 +8,11 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects import bufferization
-from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     I1,
-    ComplexType,
-    DenseIntElementsAttr,
     IndexType,
-    IntegerType,
     MemRefType,
     ShapedType,
-    SymbolNameConstraint,
     TensorType,
     UnitAttr,
     UnrankedMemRefType,
@@ -37,20 +31,15 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     opt_result_def,
-    prop_def,
     result_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.upstream.operand_syntax import print_values
-
-# bufferization --------------------------------------------------------------------------------------------------------
 
 
 @irdl_op_definition
@@ -220,147 +209,11 @@ class DeallocOp(IRDLOperation):
             )
 
 
-# quant ----------------------------------------------------------------------------------------------------------------
-
-
-class _QuantizedCastOp(IRDLOperation):
-    """A tensor or number as one of quantized elements, or back."""
-
-    input = operand_def()
-    result = result_def()
-
-    traits = traits_def(Pure())
-
-    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
-
-
-@irdl_op_definition
-class QuantizeCastOp(_QuantizedCastOp):
-    """Real numbers quantized."""
-
-    name = "quant.qcast"
-
-
-@irdl_op_definition
-class DequantizeCastOp(_QuantizedCastOp):
-    """The real numbers that quantized ones stand for."""
-
-    name = "quant.dcast"
-
-
-@irdl_op_definition
-class StorageCastOp(_QuantizedCastOp):
-    """The integers that quantized numbers are stored as, or the other way round."""
-
-    name = "quant.scast"
-
-
-# tosa -----------------------------------------------------------------------------------------------------------------
-
-
-@irdl_op_definition
-class VariableOp(IRDLOperation):
-    """A tensor of the whole program, which may change."""
-
-    name = "tosa.variable"
-
-    sym_name = prop_def(SymbolNameConstraint())
-    var_shape = prop_def(DenseIntElementsAttr)
-    type = prop_def()
-    initial_value = opt_prop_def()
-
-    traits = traits_def(SymbolOpInterface())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Any:
-        name = parser.parse_symbol_name()
-        attributes = parser.parse_optional_attr_dict()
-        start = parser.pos
-        value: Attribute | None = None
-        if parser.parse_optional_punctuation("=") is not None:
-            value = parser.parse_attribute()
-            type = getattr(value, "type", None)
-        else:
-            parser.parse_punctuation(":")
-            type = parser.parse_type()
-        if not isinstance(type, TensorType):
-            parser.raise_error(f"a variable is a tensor, not {type}", start, parser.pos)
-        tensor = cast("TensorType[Attribute]", type)
-        extents = tensor.get_shape()
-        shape = DenseIntElementsAttr.from_list(TensorType(IndexType(), [len(extents)]), extents)
-        properties = {"sym_name": name, "var_shape": shape, "type": tensor.element_type}
-        if value is not None:
-            properties["initial_value"] = value
-        return cls.create(properties=properties, attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name.data)
-        printer.print_op_attributes(self.attributes)
-        if self.initial_value is not None:
-            printer.print_string(" = ")
-            printer.print_attribute(self.initial_value)
-        else:
-            printer.print_string(" : ")
-            printer.print_attribute(TensorType(self.type, self.var_shape.get_values()))
-
-
-@irdl_op_definition
-class VariableReadOp(IRDLOperation):
-    """What a variable holds."""
-
-    name = "tosa.variable_read"
-
-    symbol = prop_def(SymbolNameConstraint(), prop_name="name")
-    output1 = result_def(TensorType)
-
-    assembly_format = "$name attr-dict `:` type($output1)"
-
-
-@irdl_op_definition
-class VariableWriteOp(IRDLOperation):
-    """A variable holds something else from here on."""
-
-    name = "tosa.variable_write"
-
-    symbol = prop_def(SymbolNameConstraint(), prop_name="name")
-    input1 = operand_def(TensorType)
-
-    assembly_format = "$name attr-dict `,` $input1 `:` type($input1)"
-
-
-# complex --------------------------------------------------------------------------------------------------------------
-
-
-@irdl_op_definition
-class PowiOp(IRDLOperation):
-    """A complex number to the power of an integer."""
-
-    name = "complex.powi"
-
-    T: ClassVar = VarConstraint("T", base(ComplexType))
-
-    lhs = operand_def(T)
-    rhs = operand_def(IntegerType)
-    fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
-    result = result_def(T)
-
-    traits = traits_def(Pure())
-
-    assembly_format = "$lhs `,` $rhs (`fastmath` `` $fastmath^)? attr-dict `:` type($result) `,` type($rhs)"
-
-
-SINGLE_OPS: dict[str, tuple[type[Operation], ...]] = {
-    "bufferization": (
-        AllocTensorOp,
-        DeallocTensorOp,
-        ToBufferOp,
-        ToTensorOp,
-        MaterializeInDestinationOp,
-        DeallocOp,
-    ),
-    "quant": (QuantizeCastOp, DequantizeCastOp, StorageCastOp),
-    "complex": (PowiOp,),
-    "tosa": (VariableOp, VariableReadOp, VariableWriteOp),
-}
-"""The classes by dialect."""
+BUFFERIZATION_OPS: tuple[type[Operation], ...] = (
+    AllocTensorOp,
+    DeallocTensorOp,
+    ToBufferOp,
+    ToTensorOp,
+    MaterializeInDestinationOp,
+    DeallocOp,
+)
