@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.loops.loop_calls import check_indices, index_note
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.onednn.library import ExecutionArgument, Handle
-from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.plan_steps import (
     Address,
@@ -49,6 +48,7 @@ from layout_ir.backends.onednn.step_driver import (
     team_functions,
 )
 from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.elements.cache_line import LINE
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError
 from layout_ir.forking import loading
@@ -78,8 +78,8 @@ class Activation:
         self.checked = checked
         self.stream = self.library.new_stream()
         guard = _GUARD if checked else 0
-        self.raw = np.empty(plan.arena.size + 2 * guard + ALIGNMENT, np.uint8)
-        start = guard + -(self.raw.ctypes.data + guard) % ALIGNMENT
+        self.raw = np.empty(plan.arena.size + 2 * guard + LINE, np.uint8)
+        start = guard + -(self.raw.ctypes.data + guard) % LINE
         self.arena = self.raw[start : start + plan.arena.size]
         self.addresses: dict[Buffer, int] = {}
         """Of memory that is the same in all calls: of the arena, and of constants."""

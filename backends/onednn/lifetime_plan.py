@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ALIGNMENT = 64
-"""Bytes of a cache line, to which buffers are aligned."""
+from layout_ir.elements.cache_line import LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class ArenaPlan:
 
 
 def plan_arena(lifetimes: Sequence[Lifetime]) -> ArenaPlan:
-    """The offsets of buffers, each a multiple of `ALIGNMENT`."""
+    """The offsets of buffers, each at the beginning of a cache line."""
     sizes = [_aligned(lifetime.size) for lifetime in lifetimes]
     order = sorted(range(len(lifetimes)), key=lambda k: (-sizes[k], lifetimes[k].first))
     # What is placed, in that order: a network may have thousands of buffers, each of which looks at all before it.
@@ -73,4 +72,4 @@ def _at_once(lifetimes: Sequence[Lifetime], sizes: Sequence[int]) -> int:
 
 
 def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // LINE) * LINE

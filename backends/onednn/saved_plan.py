@@ -33,7 +33,7 @@ from layout_ir.backends.llvm.machine.machine import host, processor_name
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.onednn.library import Library, Refused, dims
-from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT, ArenaPlan
+from layout_ir.backends.onednn.lifetime_plan import ArenaPlan
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor, described
 from layout_ir.backends.onednn.plan_steps import (
     Buffer,
@@ -66,6 +66,7 @@ from layout_ir.backends.onednn.primitives import (
 )
 from layout_ir.backends.onednn.step_driver import DRIVER_KEY, offer_driver, step_driver
 from layout_ir.elements.aligned_arrays import aligned_bytes
+from layout_ir.elements.cache_line import LINE
 from layout_ir.errors import LayoutError
 from layout_ir.version import __version__
 
@@ -105,7 +106,7 @@ class _Blobs:
     def add(self, data: memoryview) -> list[int]:
         """Where a constant will be: offset from the first one, and length."""
         place = [self.size, len(data)]
-        padding = bytes(-len(data) % ALIGNMENT)
+        padding = bytes(-len(data) % LINE)
         self.constants += [data, padding]
         self.size += len(data) + len(padding)
         return place
@@ -139,7 +140,7 @@ def file_of(runnable: RunnablePlan, *, kept_as: str = "") -> Iterator[bytes | me
     }
     head = json.dumps(content, separators=(",", ":"), default=_number).encode()
     code = driver.object_code + b"".join(data for data, _ in blobs.objects)
-    code += bytes(-(_FRONT + len(head) + len(code)) % ALIGNMENT)
+    code += bytes(-(_FRONT + len(head) + len(code)) % LINE)
     parts = [*(len(part).to_bytes(_LENGTH, "little") for part in (head, code)), head, code, *blobs.constants]
     digest = hashlib.sha256()
     for part in parts:

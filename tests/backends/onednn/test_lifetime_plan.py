@@ -6,11 +6,12 @@ import random
 
 import pytest
 
-from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT, Lifetime, plan_arena
+from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
+from layout_ir.elements.cache_line import LINE
 
 
 def aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // LINE) * LINE
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -22,7 +23,7 @@ def test_buffers_that_live_at_once_lie_apart(seed: int):
         lifetimes.append(Lifetime(draw.randint(1, 5000), first, first + draw.randint(0, 8)))
     plan = plan_arena(lifetimes)
     for k, one in enumerate(lifetimes):
-        assert plan.offsets[k] % ALIGNMENT == 0
+        assert plan.offsets[k] % LINE == 0
         assert plan.offsets[k] + one.size <= plan.size
         for j, other in enumerate(lifetimes[:k]):
             if one.first <= other.last and other.first <= one.last:
