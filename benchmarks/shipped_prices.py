@@ -18,20 +18,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from math import inf
 from pathlib import Path
 from statistics import median
-from time import monotonic, perf_counter
-
-import numpy as np
+from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from layout_ir.api.measured_selection import measured_costs
-from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.runtime.timing import Limits, race
+from layout_ir.backends.llvm.runtime.timing import Limits
 from layout_ir.backends.onednn.library import library
-from layout_ir.backends.onednn.op_timing import OpCall, measured, price_source
+from layout_ir.backends.onednn.op_timing import measured, price_source, rounds_of
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
 from layout_ir.passes.selection.costs.price_keys import PriceKey
@@ -58,43 +54,15 @@ ZOO = (
 _ROUNDS = Limits(precision=0.0, seconds=0.5, fewest=12, most=40, batch=0.0005)
 """Rounds of options of an op, which take turns: as many as there is time for."""
 
-_WEIGHTS = 1 << 14
-"""Bytes of constants from which it matters whether a cache holds them."""
-
 
 def _least_prices(calls: Sequence[Callable[[], object]]) -> list[Price]:
     """The price of each call is its least time: whatever else the machine does only adds. The rounds would have to be
     undisturbed for their medians to be those of another day."""
-    if any(isinstance(call, OpCall) and call.constant_bytes >= _WEIGHTS for call in calls):
-        times = _with_weights_in_memory(calls)
-    else:
-        named = {str(k): call for k, call in enumerate(calls)}
-        times = list(race(named, lambda _: inf, _ROUNDS).rounds.values())
     prices: list[Price] = []
-    for own in times:
+    for own in rounds_of(calls, _ROUNDS):
         least, middle = (max(round(1e9 * each), 1) for each in (min(own), median(own)))
         prices.append(Price(least, least, middle))
     return prices
-
-
-def _with_weights_in_memory(calls: Sequence[Callable[[], object]]) -> list[list[float]]:
-    """Seconds of each call per round, in which it finds its constants in no cache, as in a network that has more of
-    them than caches hold, and its operands where the op before it would have left them."""
-    others = np.ones(max(host().l3, 1 << 24), np.uint8)
-    times: list[list[float]] = [[] for _ in calls]
-    start = perf_counter()
-    for done in range(_ROUNDS.most):
-        if done >= _ROUNDS.fewest and perf_counter() - start > _ROUNDS.seconds:
-            break
-        for call, own in zip(calls, times, strict=True):
-            call()  # whatever it does once is done
-            _ = others.max()
-            for tensor in call.inputs if isinstance(call, OpCall) else ():
-                _ = tensor.buffer.max()
-            begun = perf_counter()
-            call()
-            own.append(perf_counter() - begun)
-    return times
 
 
 def _is_asked(ops: Sequence[str], op: str, variant: str) -> bool:

@@ -2,13 +2,14 @@
 
 An op becomes a function of its own whose arguments lie in the Formats of an option, and is planned as a network is: by
 its primitive, with what is reordered on its way, or by the NumPy reference where the library has none. Contenders take
-turns (`backends.llvm.runtime.timing`), so that ratios of prices mean more than the prices. What is measured again and
-again finds its tensors in the caches, as far as they fit: prices are those of a network whose values are passed on.
+turns (`backends.llvm.runtime.timing`), so that ratios of prices mean more than the prices. Prices are those of an op in
+a network: its operands are in the caches, as far as they fit, for the op before it has just written them; its weights
+are in none, for the ops since its last call had weights of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -21,6 +22,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.tag import names_for
 from layout_ir.backends.llvm import compile_reorder
+from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.timing import Limits, median_interval, race, touched_bytes
 from layout_ir.backends.onednn.execution_plan import Place, plan_execution
 from layout_ir.backends.onednn.library import Library, Refused
@@ -49,6 +51,9 @@ _SLOW = 0.02
 """Seconds of a call beyond which it is run three times and no more, and its interval is taken wider."""
 
 _SLOW_FACTOR = 1.5
+
+_WEIGHTS = 1 << 14
+"""Bytes of constants from which it matters whether a cache holds them."""
 
 _TURNS = 8
 """Contenders that take turns at most: all of them are in memory at once."""
@@ -142,17 +147,48 @@ def reorder_call(source: Layout, destination: Layout, dtype: str, threads: int) 
 def prices_of(calls: Sequence[Call]) -> list[Price]:
     """The price of each call: the median of rounds in which all take turns, and its interval."""
     slow = {k: price for k, call in enumerate(calls) if (price := _slow_price(call)) is not None}
-    fast = {str(k): call for k, call in enumerate(calls) if k not in slow}
-    if fast:
-        times = race(
-            fast,
-            lambda times: max(median_interval(own).uncertainty for own in times.rounds.values()),
-            _LIMITS,
-        )
-        for name, own in times.rounds.items():
-            found = median_interval(own)
-            slow[int(name)] = _price(found.low, found.middle, found.high)
+    fast = {k: call for k, call in enumerate(calls) if k not in slow}
+    for k, own in zip(fast, rounds_of(list(fast.values()), _LIMITS), strict=True):
+        found = median_interval(own)
+        slow[k] = _price(found.low, found.middle, found.high)
     return [slow[k] for k in range(len(calls))]
+
+
+def rounds_of(calls: Sequence[Call], limits: Limits) -> list[list[float]]:
+    """Seconds of each call per round, in which all take turns, until the medians are precise or the time is up."""
+    if not calls:
+        return []
+    if any(isinstance(call, OpCall) and call.constant_bytes >= _WEIGHTS for call in calls):
+        return _rounds_without_weights(calls, limits)
+    named = {str(k): call for k, call in enumerate(calls)}
+    times = race(named, lambda times: _uncertainty(times.rounds.values()), limits)
+    return [list(own) for own in times.rounds.values()]
+
+
+def _rounds_without_weights(calls: Sequence[Call], limits: Limits) -> list[list[float]]:
+    """The same, where each call finds its operands as the op before it would have left them, and its constants in no
+    cache."""
+    others = np.ones(max(host().l3, 1 << 24), np.uint8)
+    rounds: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        call()  # whatever it does once is done
+    start = perf_counter()
+    for done in range(1, limits.most + 1):
+        for call, own in zip(calls, rounds, strict=True):
+            _ = others.max()
+            for tensor in call.inputs if isinstance(call, OpCall) else ():
+                _ = tensor.buffer.max()
+            begun = perf_counter()
+            call()
+            own.append(perf_counter() - begun)
+        late = perf_counter() - start > limits.seconds
+        if done >= limits.fewest and (late or _uncertainty(rounds) <= limits.precision):
+            break
+    return rounds
+
+
+def _uncertainty(rounds: Iterable[Sequence[float]]) -> float:
+    return max(median_interval(own).uncertainty for own in rounds)
 
 
 def _slow_price(call: Call) -> Price | None:

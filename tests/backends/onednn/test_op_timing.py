@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm.runtime.timing import Limits
 from layout_ir.backends.onednn import op_timing
 from layout_ir.backends.onednn.execution_plan import ExecutionPlan, plan_execution
 from layout_ir.backends.onednn.library import Library, library
-from layout_ir.backends.onednn.op_timing import Call, measured, op_call, price_source, prices_of, reorder_call
+from layout_ir.backends.onednn.op_timing import (
+    Call,
+    OpCall,
+    measured,
+    op_call,
+    price_source,
+    prices_of,
+    reorder_call,
+    rounds_of,
+)
+from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects import nn
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.calibration import machine_name
@@ -125,6 +138,31 @@ def _questions() -> list[tuple[PriceKey, Question]]:
     key = reorder_key(*sides, "f32")
     assert key is not None
     return [*found, (key, ReorderQuestion(*sides, "f32"))]
+
+
+@pytest.mark.parametrize(("constant_bytes", "is_cold"), [(1 << 20, True), (0, False)])
+def test_what_evicts_weights_brings_operands_back_before_every_call(
+    constant_bytes: int, is_cold: bool
+) -> None:
+    events: list[str] = []
+
+    class Watched(np.ndarray):
+        def max(self, *args: Any, **options: Any) -> Any:
+            events.append("read")
+            return super().max(*args, **options)
+
+    operand = Tensor(np.zeros(4, np.float32).view(Watched), NCHW.bind((1, 1, 2, 2)), "f32")
+    call = OpCall(lambda: events.append("call"), [operand], constant_bytes)
+    (own,) = rounds_of([call], Limits(precision=0.0, seconds=0.0, fewest=3, most=3))
+    assert len(own) == 3
+    if is_cold:
+        assert events == ["call", *(3 * ["read", "call"])]
+    else:
+        assert "read" not in events
+
+
+def test_nothing_takes_no_rounds() -> None:
+    assert rounds_of([], Limits()) == [] and prices_of([]) == []
 
 
 def test_negative_what_does_not_run_has_no_price() -> None:
