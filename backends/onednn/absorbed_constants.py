@@ -93,10 +93,11 @@ def _add_row(group: Group, op: nn.ElementwiseOp, value: SSAValue, values: Values
     other = op.operands[1] if op.operands[0] is value else op.operands[0]
     constant, shape = values.constant(other), values.layout(other).shape
     extents = broadcast_extents(shape, values.layout(value).shape, primitive.extents)
-    if constant is None or extents is None or not takes_broadcast(primitive.request.name, extents):
+    if constant is None or extents is None or any(extent != 1 for extent in extents[:-1]):
         return False
     row = np.broadcast_to(np.broadcast_to(constant, shape).reshape(-1), primitive.extents[-1:])
-    return _set_bias(group, row[None] if primitive.request.name == "matmul" else row, values)
+    ones = (1,) * (len(extents) - 1) if primitive.request.name == "matmul" else ()
+    return _set_bias(group, row.reshape(*ones, -1), values)
 
 
 def _set_bias(group: Group, constant: Array, values: Values) -> bool:

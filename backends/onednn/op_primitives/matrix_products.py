@@ -48,6 +48,13 @@ def matmul(op: nn.MatmulOp, values: Values) -> Candidates:
         rows = prod(left[:-1])
         with suppress(Refused):
             yield _product(op, values, (rows, k), (k, columns), (rows, columns))
+        for kept in range(1, len(left) - 2):
+            # As many dims as rows as lie one behind the other: with AVX-512 (Zen 4), 8x56x56x16 stored channels first
+            # by 16x64, with a bias and GELU, took 1.6 ms as 448 products and 1.1 as 8.
+            lead, rows = left[:kept], prod(left[kept:-1])
+            ones = (1,) * kept
+            with suppress(Refused):
+                yield _product(op, values, (*lead, rows, k), (*ones, k, columns), (*lead, rows, columns))
     rows = left[-2] if len(left) > 1 else 1
     batches = result[: len(result) - (len(left) > 1) - (len(right) > 1)]
     lead = (1,) * (len(batches) - max(len(left) - 2, 0)) + left[:-2]

@@ -53,7 +53,7 @@ def moved_share(op: Operation, option: LayoutOption) -> Fraction:
         if isinstance(op, nn.ConcatOp):
             return _of_concat(op, option)
         if isinstance(op, _MOVING):
-            return _of_elementwise(op)
+            return _of_elementwise(op, option)
     except LayoutError:  # a Format that does not fit the shape
         pass
     return Fraction(1)
@@ -67,11 +67,26 @@ def _of_slice(op: nn.SliceOp, option: LayoutOption) -> Fraction:
     return Fraction(int(part_offset(whole, part, op.starts) is None))
 
 
-def _of_elementwise(op: nn.ElementwiseOp) -> Fraction:
+def _of_elementwise(op: nn.ElementwiseOp, option: LayoutOption) -> Fraction:
     full = op.formatted_operands()
-    if not any(isinstance(value.owner, JOINED) and value.has_one_use() for value in full):
+    if not any(_is_joined(op, value, option) for value in full):
         return Fraction(1)
     return Fraction(len(full) - 1, len(full) + 1)
+
+
+def _is_joined(op: nn.ElementwiseOp, value: SSAValue, option: LayoutOption) -> bool:
+    """Whether `op` is computed with the op that makes `value`.
+
+    A product takes a constant row where its own rows are dense, and otherwise none: it is computed as the product of
+    the transposes then, whose rows are columns here.
+    """
+    if not (isinstance(value.owner, JOINED) and value.has_one_use()):
+        return False
+    if not isinstance(value.owner, nn.MatmulOp | nn.GemmOp):
+        return True
+    fmt = next(fmt for other, fmt in zip(op.operands, option.ins, strict=True) if other is value)
+    has_row = any(isinstance(o.owner, nn.ConstantOp) and prod(shape_of(o)) > 1 for o in op.operands)
+    return not has_row or fmt is None or fmt.factors[-1].dim == fmt.rank - 1
 
 
 def _of_concat(op: nn.ConcatOp, option: LayoutOption) -> Fraction:

@@ -26,6 +26,27 @@ def test_a_row_is_the_bias_of_a_product(batch: tuple[int, ...], row: tuple[int, 
     assert steps(compare(program.module(y), x), x) == [("nn.matmul", "nn.add")]
 
 
+@pytest.mark.parametrize("format", ["adbc", "abcd"])
+@pytest.mark.parametrize("behind", [nn.ReluOp, nn.TanhOp])
+def test_a_row_is_the_bias_of_products_in_batches_whose_rows_lie_apart(format: str, behind: Any):
+    """Channels first, of which a linear layer takes the last dim, as behind a depthwise convolution."""
+    shape = (2, 5, 7, 24)
+    program = Program(shape)
+    y = program.add(nn.MatmulOp, program.argument(0, format), program.constant(numbers((24, 64), 1)))
+    y = program.add(behind, program.add(nn.AddOp, y, program.constant(numbers((64,), 2))))
+    x = numbers(shape)
+    assert steps(compare(program.module(y), x), x)[0][:2] == ("nn.matmul", "nn.add")
+
+
+def test_negative_a_row_is_no_bias_of_the_product_of_transposes():
+    shape = (2, 35, 24)
+    program = Program(shape)
+    y = program.add(nn.MatmulOp, program.argument(0), program.constant(numbers((24, 64), 1)), format="acb")
+    y = program.add(nn.AddOp, y, program.constant(numbers((64,), 2)), format="acb")
+    x = numbers(shape)
+    assert steps(compare(program.module(y), x), x)[0] == ("nn.matmul",)
+
+
 @pytest.mark.parametrize("op", [nn.MulOp, nn.DivOp])
 @pytest.mark.parametrize("formats", [("abcd", "abcd"), ("acbd", "abdc"), ("abdc", "acbd")])
 @pytest.mark.parametrize("rows", [3, 70])

@@ -147,5 +147,38 @@ def test_negative_elementwise_ops_that_join_nothing_or_compute_for_long(op: str)
     assert _share_of_elementwise(op) == 1
 
 
+PRODUCT = """
+#F = #layout.tag<TAG>
+func.func @main(%x : tensor<2x8x16xf32, #layout.tag<abc>>, %w : tensor<16x24xf32, #layout.tag<ab>>, %z : tensor<2x8x24xf32, #F>) -> tensor<2x8x24xf32, #F> {
+  %a = nn.matmul %x, %w : (tensor<2x8x16xf32, #layout.tag<abc>>, tensor<16x24xf32, #layout.tag<ab>>) -> tensor<2x8x24xf32, #F>
+  %c = nn.constant dense<0.5> : tensor<SHAPExf32, #layout.tag<LETTERS>>
+  %0 = OP
+  func.return %0 : tensor<2x8x24xf32, #F>
+}
+"""  # noqa: E501
+ROW = "nn.add %a, %c : (tensor<2x8x24xf32, #F>, tensor<SHAPExf32, #layout.tag<LETTERS>>) -> tensor<2x8x24xf32, #F>"
+
+
+@pytest.mark.parametrize(
+    ("tag", "op", "shape", "share"),
+    [
+        ("abc", ROW, (24,), Fraction(0)),
+        ("acb", ROW, (24,), Fraction(1)),
+        ("acb", ROW, (1,), Fraction(0)),
+        ("acb", "nn.relu %a : tensor<2x8x24xf32, #F>", (24,), Fraction(0)),
+        ("acb", "nn.add %a, %z : tensor<2x8x24xf32, #F>", (24,), Fraction(1, 3)),
+    ],
+)
+def test_a_row_joins_a_product_where_its_rows_are_dense(
+    tag: str, op: str, shape: tuple[int, ...], share: Fraction
+):
+    text = PRODUCT.replace("OP", op).replace("TAG", tag)
+    text = text.replace("SHAPE", "x".join(map(str, shape))).replace("LETTERS", "abc"[: len(shape)])
+    (found,) = [each for each in parse(text).walk() if isinstance(each, nn.ElementwiseOp)]
+    fmt, last = Format.from_tag(tag), Format.from_tag("a")
+    ins = tuple(fmt if operand in found.formatted_operands() else last for operand in found.operands)
+    assert moved_share(found, LayoutOption(ins, (fmt,), 1000)) == share
+
+
 def test_negative_what_others_need_too_is_written():
     assert _share_of_elementwise("nn.relu %a", "%a") == 1
