@@ -96,16 +96,21 @@ class TypeInference:
         """The values that decide which nodes stand for others in the model that was inferred."""
 
     def types(
-        self, known: Mapping[str, NDArray[Any]], inner: Sequence[Mapping[str, NDArray[Any]]] = ()
+        self,
+        known: Mapping[str, NDArray[Any]],
+        inner: Sequence[Mapping[str, NDArray[Any]]] = (),
+        *,
+        may_close: bool = False,
     ) -> list[ValueTypes]:
         """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within
-        them. `known` has the elements of values that constants decide, `inner` those of subgraphs, in that order."""
+        them. `known` has the elements of values that constants decide, `inner` those of subgraphs, in that order.
+        `may_close` where all extents may have numbers then."""
         last = self._last
         if last is not None and not last[0] and self._goes_on_from(last[1], known):
             # Where nothing was believed, nothing is where more is known.
-            inference, first, claimed, believed = _with(last[1], known), last[0], [set(last[2])], []
+            inference, first, claimed, believed = _with(last[1], known, may_close), last[0], [set(last[2])], []
         else:
-            inference = self._inference(known, inner)
+            inference = self._inference(known, inner, may_close)
             inputs = inference.model.graph.input
             told = [
                 {name: type for name, type in said.items() if name in self._stated or not self._shapes}
@@ -116,7 +121,7 @@ class TypeInference:
             first = believed[0]
         if last is not None and last[0] and last[0] == first and self._goes_on_from(last[1], known):
             # What followed from it follows again.
-            inference, claimed, believed = _with(last[1], known), [set(last[2])], []
+            inference, claimed, believed = _with(last[1], known, may_close), [set(last[2])], []
         elif any(believed) and not any(believed[1:]) and inference.used().isdisjoint(believed[0]):
             # Nothing follows from what is said of results that nobody uses.
             inference.add(believed[0])
@@ -146,11 +151,14 @@ class TypeInference:
         return found
 
     def _inference(
-        self, known: Mapping[str, NDArray[Any]], inner: Sequence[Mapping[str, NDArray[Any]]]
+        self,
+        known: Mapping[str, NDArray[Any]],
+        inner: Sequence[Mapping[str, NDArray[Any]]],
+        may_close: bool,
     ) -> RepeatedInference | WholeInference:
         """What inference finds before anything is believed."""
         if self._first is not None and self._goes_on_from(self._first, known):
-            return _with(self._first, known)
+            return _with(self._first, known, may_close)
         model = self.model
         light = _without_weights(model, self._overridable, self._shapes, known)
         # What has no subgraphs is not searched for them again.
@@ -195,13 +203,16 @@ class TypeInference:
         return next((entry.version for entry in imports if not domain_of(entry.domain)), 1)
 
 
-def _with(inference: RepeatedInference, known: Mapping[str, NDArray[Any]]) -> RepeatedInference:
+def _with(
+    inference: RepeatedInference, known: Mapping[str, NDArray[Any]], may_close: bool
+) -> RepeatedInference:
     """What follows where more is `known`, besides what was found."""
     import onnx.numpy_helper
 
     new = {name: array for name, array in known.items() if name not in inference.fixed}
     again = inference.copy()
-    again.fix({name: onnx.numpy_helper.from_array(array, name) for name, array in new.items()})
+    tensors = {name: onnx.numpy_helper.from_array(array, name) for name, array in new.items()}
+    again.fix(tensors, may_close=may_close)
     return again
 
 
