@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 SMALL = 1024
 """Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
 
+_FLOATS = frozenset((1, 10, 11, 16))
+"""FLOAT, FLOAT16, DOUBLE and BFLOAT16, as TensorProto numbers element types."""
+_ELEMENTS = ("double_data", "float_data", "int32_data", "raw_data")
+"""The fields of a tensor that may have the elements of these."""
+
 BY_TYPES_ALONE = frozenset((
     "Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "ConvTranspose", "Div", "Erf", "Gelu", "Gemm",
     "GlobalAveragePool", "HardSigmoid", "HardSwish", "Identity", "LayerNormalization", "LeakyRelu", "MatMul", "MaxPool",
@@ -172,6 +177,7 @@ class TypeInference:
                     node.domain = domain_of(node.domain)
             _forget(graph)
             (graph.input if graph is light.graph else graph.value_info).extend(_take_out_of_files(graph))
+            _drop_elements(graph)
         self._read = write_out_ranges(light.graph, self._opset())
         own = {(domain_of(function.domain), function.name) for function in model.functions}
         if self._of_runtime:
@@ -260,6 +266,20 @@ def _take_out_of_files(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
             found.append(onnx.ValueInfoProto(name=node.output[0], type=types.of(tensor)))
             graph.node.remove(node)
     return found
+
+
+def _drop_elements(graph: onnx.GraphProto) -> None:
+    """Takes the elements out of the large floats of a graph: no type follows from these, and they would be written and
+    read again with each inference. Of the graph of a model, those among its initializers are inputs already."""
+    tensors = [*graph.initializer]
+    for node in graph.node:
+        if node.op_type == "Constant" and not domain_of(node.domain):
+            tensors += [attribute.t for attribute in node.attribute if attribute.name == "value"]
+    for tensor in tensors:
+        if tensor.data_type in _FLOATS and prod(tensor.dims[:]) > SMALL:
+            for name in _ELEMENTS:
+                tensor.ClearField(name)
+            tensor.data_location = tensor.EXTERNAL
 
 
 def _more(

@@ -94,8 +94,13 @@ def outer_names(graph: onnx.GraphProto) -> list[str]:
     own = {value.name for value in (*graph.input, *graph.initializer)}
     own.update(tensor.values.name for tensor in graph.sparse_initializer)
     for node in graph.node:
-        names.update(dict.fromkeys(name for name in used_names(node) if name not in own))
-        own.update(node.output)
+        used = node.input[:]
+        for inner in graphs_of(node) if node.attribute else ():
+            used += outer_names(inner)
+        for name in used:
+            if name and name not in own:
+                names[name] = None
+        own.update(node.output[:])
     names.update(dict.fromkeys(value.name for value in graph.output if value.name not in own))
     return list(names)
 
