@@ -166,6 +166,8 @@ class TypeInference:
             return _with(self._first, known, may_close)
         model = self.model
         light = _without_weights(model, self._overridable, self._shapes, known)
+        # Half of each look at all nodes is to make their objects, which live as long as somebody has them.
+        _nodes = light.graph.node[:]
         # What has no subgraphs is not searched for them again.
         graphs_in = graphs_by_depth if len(self._claims) > 1 else _alone
         # Inference does not know the other name of the default domain.

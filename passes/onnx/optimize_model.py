@@ -84,6 +84,8 @@ def optimize_orders(
     deadline = None if time_limit is None else time.monotonic() + time_limit
     with gc_paused():
         model, folder, weights = read_open_model(source)
+        # Half of each look at all nodes is to make their objects, which live as long as somebody has them.
+        _nodes = model.graph.node[:]
         pending = pending_of(model, weights)
         inlined = with_moving_functions_inlined(model) if model.functions else None
         written = inlined or model
