@@ -40,20 +40,23 @@ class DecidedBranches:
     _idle: frozenset[str] = frozenset()
     """The constants that nothing used as the model came in."""
 
-    def follow(self) -> TypedModel | None:
-        """Writes those branches into the model, too, that are decided once others are written; it is None behind that
-        where one cannot be. Returns the graphs of the model, None where it has no branches any more."""
+    def follow(self) -> tuple[onnx.ModelProto | None, TypedModel | None]:
+        """Writes those branches into the model, too, that are decided once others are written.
+
+        Returns the model, None where one of them cannot be written, and its graphs, None where it has no branches any
+        more.
+        """
         while self.model is not None and _has_branches(self.model):
             typed = _typed(self.model, self._folder, self._pending)
             conditions = _conditions(typed.graphs)
             if conditions is None:
-                return typed
+                return self.model, typed
             for graph in typed.graphs:
                 graph.release()
-            self._write(self.model, conditions)
-        return None
+            self.write(self.model, conditions)
+        return self.model, None
 
-    def _write(self, model: onnx.ModelProto, conditions: Sequence[Mapping[str, bool]]) -> None:
+    def write(self, model: onnx.ModelProto, conditions: Sequence[Mapping[str, bool]]) -> None:
         """Puts the nodes of branches that `conditions` decide, graph by graph, into the model, a copy."""
         self.model = model
         # What is in a branch is written before the branch is put into the graph around it.
@@ -89,7 +92,7 @@ def with_decided_branches(
     found = DecidedBranches(None, before, folder, pending, frozenset(unused_constants(model.graph)))
     copy = type(model)()
     copy.CopyFrom(model)
-    found._write(copy, conditions)
+    found.write(copy, conditions)
     return found
 
 

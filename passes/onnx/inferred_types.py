@@ -113,7 +113,8 @@ class TypeInference:
         last = self._last
         if last is not None and not last[0] and self._goes_on_from(last[1], known):
             # Where nothing was believed, nothing is where more is known.
-            inference, first, claimed, believed = _with(last[1], known, may_close), last[0], [set(last[2])], []
+            inference, first = _with(last[1], known, may_close), last[0]
+            claimed, believed = [set(last[2])], []
         else:
             inference = self._inference(known, inner, may_close)
             inputs = inference.model.graph.input

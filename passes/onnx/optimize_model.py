@@ -116,9 +116,9 @@ def optimize_orders(
                 )
         # What has nothing left cannot have less.
         if branches.model is not None and any(_left(result)):
-            after = branches.follow()
-            if branches.model is not None:
-                other = choose(branches.model, dict(pending), typed=None if shapes else after)
+            decided, after = branches.follow()
+            if decided is not None:
+                other = choose(decided, dict(pending), typed=None if shapes else after)
                 # The branch that is not taken has no part in what is left; before, it had one.
                 if _left(other) < _left(result):
                     result = replace(other, before=result.before, transposed=result.transposed)

@@ -111,7 +111,9 @@ class _Parts:
         while True:
             seen = [number for number in nodes if number not in self.left_out]
             found = self._found(seen)
-            negative = set[str]() if is_last else {n for n, type in found.items() if has_negative_extent(type)}
+            negative = (
+                set[str]() if is_last else {n for n, type in found.items() if has_negative_extent(type)}
+            )
             makers = [n for n in seen if not negative.isdisjoint(self.links.outputs[n])] if negative else []
             if not makers:
                 self._types.update(found)
