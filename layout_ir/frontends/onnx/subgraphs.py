@@ -44,7 +44,10 @@ def has_subgraphs(graph: Body) -> bool:
 def nodes_within(proto: onnx.NodeProto) -> list[onnx.NodeProto]:
     """The nodes of the subgraphs of a node, at any depth."""
     return [
-        inner for graph in graphs_of(proto) for node in graph.node for inner in (node, *nodes_within(node))
+        inner
+        for graph in graphs_of(proto)
+        for node in graph.node
+        for inner in (node, *(nodes_within(node) if node.attribute else ()))
     ]
 
 
@@ -123,7 +126,10 @@ def rename_values(graph: onnx.GraphProto, names: Mapping[str, str], *, deep: boo
     for here in graphs_within(graph) if deep else (graph,):
         tensors = (*here.initializer, *(sparse.values for sparse in here.sparse_initializer))
         for value in (*here.input, *here.output, *here.value_info, *tensors):
-            value.name = names.get(value.name, value.name)
+            if value.name in names:
+                value.name = names[value.name]
         for node in here.node:
             for field in (node.input, node.output):
-                field[:] = [names.get(name, name) for name in field]
+                own = field[:]
+                if not names.keys().isdisjoint(own):
+                    field[:] = [names.get(name, name) for name in own]
