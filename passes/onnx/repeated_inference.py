@@ -120,7 +120,8 @@ class RepeatedInference:
         self._follow({makers[name] for name in said if name in makers}, given)
 
     def fix(self, tensors: Mapping[str, onnx.TensorProto], *, may_close: bool = False) -> None:
-        """Makes constants of results of nodes; `may_close` where all extents may have numbers then."""
+        """Makes constants of results of nodes. `may_close` where all extents may have numbers then, and these are what
+        the nodes give: what was found with numbers before is not inferred again then."""
         makers, outputs = self.links.makers, self.links.outputs
         self.fixed |= tensors.keys()
         self._carried = None

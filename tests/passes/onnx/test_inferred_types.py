@@ -544,7 +544,9 @@ def _is_never(_: onnx.ModelProto) -> bool:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("name", ["bert-dynamic", "gpt2-dynamic"])
+@pytest.mark.parametrize(
+    "name", ["bert-dynamic", "gpt2-dynamic", "shufflenet_v2", "style_transfer", "yolov8"]
+)
 def test_types_of_a_network_are_those_of_whole_inferences(name: str, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("torch")
     model = NETWORKS[name].build()

@@ -70,7 +70,7 @@ def test_types_are_those_of_the_whole_graph(seed: int, worth: float, monkeypatch
             name = random.choice(computed)
             number = random.choice((1, 2, 4))
             new = {name: initializer(name, np.array([number] if name in draft.lists else number))}
-            inference.fix(new, may_close=random.random() < 0.5)
+            inference.fix(new)
             fixed = {**new, **fixed}
         else:
             claimed = random.sample([n for n in draft.floats if n in names] or ["x"], 1)
