@@ -60,7 +60,8 @@ def _add_sizes(graph: Graph, integers: Mapping[str, NDArray[Any]], counted: dict
         return known[shape]
 
     made = {name for node in sized.nodes for name in node.outputs}
-    for name in graph.types.keys() - made:
+    read = {name for node in sized.nodes for name in node.inputs}
+    for name in (read - made) & graph.types.keys():
         sized.set_type(name, in_numbers(name), graph.element_type(name))
     before = 0
     for number, node in enumerate(sized.nodes):

@@ -8,8 +8,9 @@ runtime does not enter the other one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.functions import Call, domain_of, fresh_name, node_title
@@ -17,6 +18,7 @@ from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_within, o
 from layout_ir.frontends.onnx.taken_branches import TakenBranch, taken_branch
 from layout_ir.passes.onnx.constant_folding import decided_conditions
 from layout_ir.passes.onnx.model_constants import PendingTensor
+from layout_ir.passes.onnx.model_graph import Graph
 from layout_ir.passes.onnx.names_in_use import drop_constants, drop_unused, names_of, unused_constants
 from layout_ir.passes.onnx.typed_graphs import TypedModel, typed_graphs
 
@@ -25,71 +27,94 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class DecidedBranches(NamedTuple):
+@dataclass
+class DecidedBranches:
     """A model with the nodes of decided branches in its graph, and what was found of types."""
 
-    model: onnx.ModelProto | None
+    model: onnx.ModelProto | None = None
     """A copy; None where no branch is decided."""
-    before: TypedModel | None
-    """The graphs of the model that came in; None where it has no branches."""
-    after: TypedModel | None
-    """The graphs of the copy; None where it has no branches any more, or there is none."""
-
-
-def with_decided_branches(
-    model: onnx.ModelProto, folder: Path | None, pending: dict[str, PendingTensor]
-) -> DecidedBranches:
-    """The model with the nodes of branches that are decided in the place of their Ifs.
-
-    What inputs without a fixed extent would decide stays undecided, whatever shapes the Transposes are weighed for.
-    """
-    result: onnx.ModelProto | None = None
     before: TypedModel | None = None
-    after: TypedModel | None = None
-    idle: set[str] = set()
-    while any(node.op_type == "If" for graph in graphs_within(model.graph) for node in graph.node):
-        integers: dict[str, NDArray[Any]] = {}
-        graphs = typed_graphs(model, folder, {}, pending, {}, integers)
-        if result is None:
-            before = TypedModel(graphs, integers)
-        else:
-            after = TypedModel(graphs, integers)
-        conditions: list[dict[str, bool]] = []
-        for graph in graphs:  # those around one come before it
-            around = {} if graph.outer is None else conditions[graphs.index(graph.outer)]
-            own = own_names(graph.proto)
-            outer = {name: condition for name, condition in around.items() if name not in own}
-            conditions.append({**outer, **decided_conditions(graph)})
-        if not any(_decided(graph.proto, known) for graph, known in zip(graphs, conditions, strict=True)):
-            break
-        if result is None:
-            idle = unused_constants(model.graph)
-            result = type(model)()
-            result.CopyFrom(model)
-        if after is not None:
-            _release(after)
-            after = None
-        model = result
+    """The graphs of the model that came in; None where it has no branches."""
+    _folder: Path | None = None
+    _pending: dict[str, PendingTensor] = field(default_factory=dict[str, PendingTensor])
+    _idle: frozenset[str] = frozenset()
+    """The constants that nothing used as the model came in."""
+
+    def follow(self) -> tuple[onnx.ModelProto | None, TypedModel | None]:
+        """Writes those branches into the model, too, that are decided once others are written.
+
+        Returns the model, None where one of them cannot be written, and its graphs, None where it has no branches any
+        more.
+        """
+        while self.model is not None and _has_branches(self.model):
+            typed = _typed(self.model, self._folder, self._pending)
+            conditions = _conditions(typed.graphs)
+            if conditions is None:
+                return self.model, typed
+            for graph in typed.graphs:
+                graph.release()
+            self.write(self.model, conditions)
+        return self.model, None
+
+    def write(self, model: onnx.ModelProto, conditions: Sequence[Mapping[str, bool]]) -> None:
+        """Puts the nodes of branches that `conditions` decide, graph by graph, into the model, a copy."""
+        self.model = model
         # What is in a branch is written before the branch is put into the graph around it.
-        written = graphs_by_depth(result.graph)
-        for graph, known in zip(reversed(written), reversed(conditions), strict=True):
+        for graph, known in zip(reversed(graphs_by_depth(model.graph)), reversed(conditions), strict=True):
             decided = _decided(graph, known)
             if not decided:
                 continue
             read = dict.fromkeys(_condition(graph.node[number]) for number in decided)
             try:
-                _write_branches(result, graph, decided, known)
+                _write_branches(model, graph, decided, known)
             except LayoutError:
-                return DecidedBranches(None, before, None)  # what is wrong with the node is not for us to say
+                self.model = None  # what is wrong with the node is not for us to say
+                return
             drop_unused(graph, read)
         # A condition may come from around the graph that it decides in.
-        drop_constants(result.graph, unused_constants(result.graph) - idle)
-    return DecidedBranches(result, before, after)
+        drop_constants(model.graph, unused_constants(model.graph) - self._idle)
 
 
-def _release(typed: TypedModel) -> None:
-    for graph in typed.graphs:
-        graph.release()
+def with_decided_branches(
+    model: onnx.ModelProto, folder: Path | None, pending: dict[str, PendingTensor]
+) -> DecidedBranches:
+    """The model with the nodes of branches that are decided in the place of their Ifs; not yet those that are once
+    these are written (`DecidedBranches.follow`), which takes to find all types anew.
+
+    What inputs without a fixed extent would decide stays undecided, whatever shapes the Transposes are weighed for.
+    """
+    if not _has_branches(model):
+        return DecidedBranches()
+    before = _typed(model, folder, pending)
+    conditions = _conditions(before.graphs)
+    if conditions is None:
+        return DecidedBranches(None, before)
+    found = DecidedBranches(None, before, folder, pending, frozenset(unused_constants(model.graph)))
+    copy = type(model)()
+    copy.CopyFrom(model)
+    found.write(copy, conditions)
+    return found
+
+
+def _has_branches(model: onnx.ModelProto) -> bool:
+    return any(node.op_type == "If" for graph in graphs_within(model.graph) for node in graph.node)
+
+
+def _typed(model: onnx.ModelProto, folder: Path | None, pending: dict[str, PendingTensor]) -> TypedModel:
+    integers: dict[str, NDArray[Any]] = {}
+    return TypedModel(typed_graphs(model, folder, {}, pending, {}, integers), integers)
+
+
+def _conditions(graphs: Sequence[Graph]) -> list[dict[str, bool]] | None:
+    """By name, the conditions that are decided in each of the graphs of a model; None where no branch is."""
+    conditions: list[dict[str, bool]] = []
+    for graph in graphs:  # those around one come before it
+        around = {} if graph.outer is None else conditions[graphs.index(graph.outer)]
+        own = own_names(graph.proto)
+        outer = {name: condition for name, condition in around.items() if name not in own}
+        conditions.append({**outer, **decided_conditions(graph)})
+    is_any = any(_decided(graph.proto, known) for graph, known in zip(graphs, conditions, strict=True))
+    return conditions if is_any else None
 
 
 def _decided(graph: onnx.GraphProto, conditions: Mapping[str, bool]) -> list[int]:

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 SMALL = 1024
 """Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
 
+_FLOATS = frozenset((1, 10, 11, 16))
+"""FLOAT, FLOAT16, DOUBLE and BFLOAT16, as TensorProto numbers element types."""
+_ELEMENTS = ("double_data", "float_data", "int32_data", "raw_data")
+"""The fields of a tensor that may have the elements of these."""
+
 BY_TYPES_ALONE = frozenset((
     "Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "ConvTranspose", "Div", "Erf", "Gelu", "Gemm",
     "GlobalAveragePool", "HardSigmoid", "HardSwish", "Identity", "LayerNormalization", "LeakyRelu", "MatMul", "MaxPool",
@@ -96,16 +101,22 @@ class TypeInference:
         """The values that decide which nodes stand for others in the model that was inferred."""
 
     def types(
-        self, known: Mapping[str, NDArray[Any]], inner: Sequence[Mapping[str, NDArray[Any]]] = ()
+        self,
+        known: Mapping[str, NDArray[Any]],
+        inner: Sequence[Mapping[str, NDArray[Any]]] = (),
+        *,
+        may_close: bool = False,
     ) -> list[ValueTypes]:
         """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within
-        them. `known` has the elements of values that constants decide, `inner` those of subgraphs, in that order."""
+        them. `known` has the elements of values that constants decide, `inner` those of subgraphs, in that order.
+        `may_close` where all extents may have numbers then."""
         last = self._last
         if last is not None and not last[0] and self._goes_on_from(last[1], known):
             # Where nothing was believed, nothing is where more is known.
-            inference, first, claimed, believed = _with(last[1], known), last[0], [set(last[2])], []
+            inference, first = _with(last[1], known, may_close), last[0]
+            claimed, believed = [set(last[2])], []
         else:
-            inference = self._inference(known, inner)
+            inference = self._inference(known, inner, may_close)
             inputs = inference.model.graph.input
             told = [
                 {name: type for name, type in said.items() if name in self._stated or not self._shapes}
@@ -116,7 +127,7 @@ class TypeInference:
             first = believed[0]
         if last is not None and last[0] and last[0] == first and self._goes_on_from(last[1], known):
             # What followed from it follows again.
-            inference, claimed, believed = _with(last[1], known), [set(last[2])], []
+            inference, claimed, believed = _with(last[1], known, may_close), [set(last[2])], []
         elif any(believed) and not any(believed[1:]) and inference.used().isdisjoint(believed[0]):
             # Nothing follows from what is said of results that nobody uses.
             inference.add(believed[0])
@@ -146,13 +157,18 @@ class TypeInference:
         return found
 
     def _inference(
-        self, known: Mapping[str, NDArray[Any]], inner: Sequence[Mapping[str, NDArray[Any]]]
+        self,
+        known: Mapping[str, NDArray[Any]],
+        inner: Sequence[Mapping[str, NDArray[Any]]],
+        may_close: bool,
     ) -> RepeatedInference | WholeInference:
         """What inference finds before anything is believed."""
         if self._first is not None and self._goes_on_from(self._first, known):
-            return _with(self._first, known)
+            return _with(self._first, known, may_close)
         model = self.model
         light = _without_weights(model, self._overridable, self._shapes, known)
+        # Half of each look at all nodes is to make their objects, which live as long as somebody has them.
+        _nodes = light.graph.node[:]
         # What has no subgraphs is not searched for them again.
         graphs_in = graphs_by_depth if len(self._claims) > 1 else _alone
         # Inference does not know the other name of the default domain.
@@ -164,6 +180,7 @@ class TypeInference:
                     node.domain = domain_of(node.domain)
             _forget(graph)
             (graph.input if graph is light.graph else graph.value_info).extend(_take_out_of_files(graph))
+            _drop_elements(graph)
         self._read = write_out_ranges(light.graph, self._opset())
         own = {(domain_of(function.domain), function.name) for function in model.functions}
         if self._of_runtime:
@@ -195,13 +212,16 @@ class TypeInference:
         return next((entry.version for entry in imports if not domain_of(entry.domain)), 1)
 
 
-def _with(inference: RepeatedInference, known: Mapping[str, NDArray[Any]]) -> RepeatedInference:
+def _with(
+    inference: RepeatedInference, known: Mapping[str, NDArray[Any]], may_close: bool
+) -> RepeatedInference:
     """What follows where more is `known`, besides what was found."""
     import onnx.numpy_helper
 
     new = {name: array for name, array in known.items() if name not in inference.fixed}
     again = inference.copy()
-    again.fix({name: onnx.numpy_helper.from_array(array, name) for name, array in new.items()})
+    tensors = {name: onnx.numpy_helper.from_array(array, name) for name, array in new.items()}
+    again.fix(tensors, may_close=may_close)
     return again
 
 
@@ -249,6 +269,20 @@ def _take_out_of_files(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
             found.append(onnx.ValueInfoProto(name=node.output[0], type=types.of(tensor)))
             graph.node.remove(node)
     return found
+
+
+def _drop_elements(graph: onnx.GraphProto) -> None:
+    """Takes the elements out of the large floats of a graph: no type follows from these, and they would be written and
+    read again with each inference. Of the graph of a model, those among its initializers are inputs already."""
+    tensors = [*graph.initializer]
+    for node in graph.node:
+        if node.op_type == "Constant" and not domain_of(node.domain):
+            tensors += [attribute.t for attribute in node.attribute if attribute.name == "value"]
+    for tensor in tensors:
+        if tensor.data_type in _FLOATS and prod(tensor.dims[:]) > SMALL:
+            for name in _ELEMENTS:
+                tensor.ClearField(name)
+            tensor.data_location = tensor.EXTERNAL
 
 
 def _more(

@@ -25,7 +25,7 @@ from layout_ir.frontends.onnx.subgraphs import has_subgraphs, nodes_within
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.cast_transposes import move_behind_casts
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
-from layout_ir.passes.onnx.decided_branches import with_decided_branches
+from layout_ir.passes.onnx.decided_branches import DecidedBranches, with_decided_branches
 from layout_ir.passes.onnx.einsum_transposes import write_einsum_transposes
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
@@ -84,6 +84,8 @@ def optimize_orders(
     deadline = None if time_limit is None else time.monotonic() + time_limit
     with gc_paused():
         model, folder, weights = read_open_model(source)
+        # Half of each look at all nodes is to make their objects, which live as long as somebody has them.
+        _nodes = model.graph.node[:]
         pending = pending_of(model, weights)
         inlined = with_moving_functions_inlined(model) if model.functions else None
         written = inlined or model
@@ -100,11 +102,8 @@ def optimize_orders(
             is_nested=is_nested,
         )
         may_decide = is_nested and _has_transposes(written.graph, is_nested)
-        decided = before = after = None
-        if may_decide:
-            decided, before, after = with_decided_branches(written, folder, dict(pending))
-            if shapes:
-                before = after = None  # other types
+        branches = with_decided_branches(written, folder, dict(pending)) if may_decide else DecidedBranches()
+        before = None if shapes else branches.before  # with shapes, there are other types
         result = choose(model, dict(pending), typed=before if inlined is None else None)
         if inlined is not None:
             other = choose(inlined, dict(pending), typed=before)
@@ -115,11 +114,14 @@ def optimize_orders(
                 result.notes.append(
                     f"Transposes in the bodies of functions: {within}, which stay and are not counted"
                 )
-        if decided is not None:
-            other = choose(decided, dict(pending), typed=after)
-            # The branch that is not taken has no part in what is left; before, it had one.
-            if _left(other) < _left(result):
-                result = replace(other, before=result.before, transposed=result.transposed)
+        # What has nothing left cannot have less.
+        if branches.model is not None and any(_left(result)):
+            decided, after = branches.follow()
+            if decided is not None:
+                other = choose(decided, dict(pending), typed=None if shapes else after)
+                # The branch that is not taken has no part in what is left; before, it had one.
+                if _left(other) < _left(result):
+                    result = replace(other, before=result.before, transposed=result.transposed)
         while (turned := _with_loops_rearranged(result, choose)) is not None:
             result = turned
         return result

@@ -24,6 +24,8 @@ from layout_ir.frontends.onnx.carried_elements import Links, integers_of
 from layout_ir.frontends.onnx.inference_in_parts import part_of
 from layout_ir.frontends.onnx.made_up_extents import dims_of, is_made_up, names_made_up
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, needs_type
+from layout_ir.passes.onnx.orders import Shape, is_static
+from layout_ir.passes.onnx.value_shapes import Shapes
 from layout_ir.passes.onnx.whole_inference import TensorTypes, WholeInference, merged, state_types
 
 if TYPE_CHECKING:
@@ -117,8 +119,9 @@ class RepeatedInference:
         self.types.update(given)
         self._follow({makers[name] for name in said if name in makers}, given)
 
-    def fix(self, tensors: Mapping[str, onnx.TensorProto]) -> None:
-        """Makes constants of results of nodes."""
+    def fix(self, tensors: Mapping[str, onnx.TensorProto], *, may_close: bool = False) -> None:
+        """Makes constants of results of nodes. `may_close` where all extents may have numbers then, and these are what
+        the nodes give: what was found with numbers before is not inferred again then."""
         makers, outputs = self.links.makers, self.links.outputs
         self.fixed |= tensors.keys()
         self._carried = None
@@ -127,7 +130,8 @@ class RepeatedInference:
         self._constants = {**tensors, **self._constants}
         types = TensorTypes()
         self.types.update({name: types.of(tensor) for name, tensor in tensors.items()})
-        self._follow(set(), tensors)
+        if not (may_close and self._closes()):
+            self._follow(set(), tensors)
 
     def tables(self) -> list[dict[str, onnx.TypeProto]]:
         """The types of values by name, of the one graph, in the order in which a model has them that inference made:
@@ -165,10 +169,11 @@ class RepeatedInference:
         while waiting:
             beside = self.links.givers(waiting, carriers, but=self.fixed)
             left -= len(waiting) + len(beside)
-            found = self._inferred(waiting, beside) if left >= 0 else None
-            if found is None:
+            inferred = self._inferred(waiting, beside) if left >= 0 else None
+            if inferred is None:
                 self._infer_all()
                 return
+            found = self._renamed(*inferred)
             following: set[int] = set()
             for number in waiting:
                 for name in outputs[number]:
@@ -185,6 +190,25 @@ class RepeatedInference:
             # Of the nodes that were inferred together, each saw what the others give now.
             waiting = following - waiting - self._dropped
 
+    def _closes(self) -> bool:
+        """Whether all extents of results have numbers once the nodes are inferred again, all at once, of whose results
+        some have none: numbers that were found before are found again. If not, nothing changes."""
+        shapes, dropped = Shapes(self.types, self._constants), self._dropped
+        waiting = {
+            number
+            for number, names in enumerate(self.links.outputs)
+            if number not in dropped and not _are_static(names, shapes)
+        }
+        inferred = self._inferred(waiting, self.links.givers(waiting, self._carriers(), but=self.fixed))
+        if inferred is None:
+            return False
+        found, _ = inferred
+        shapes = Shapes(found, self._constants)
+        if not all(_are_static(self.links.outputs[number], shapes) for number in waiting):
+            return False
+        self.types.update({name: type for name, type in found.items() if name not in self.fixed})
+        return True
+
     def _carriers(self) -> set[int]:
         """The nodes of whose results inference may know elements."""
         if self._carried is None:
@@ -195,9 +219,9 @@ class RepeatedInference:
 
     def _inferred(
         self, numbers: Collection[int], beside: Collection[int]
-    ) -> dict[str, onnx.TypeProto] | None:
-        """The types that inference finds now of the results of these nodes, by name, with others `beside` them; None
-        where it ends with an error, as it then does for the whole graph."""
+    ) -> tuple[dict[str, onnx.TypeProto], list[onnx.TypeProto]] | None:
+        """The types that inference finds now of the results of these nodes, by name, with others `beside` them, and
+        the types that it was told; None where it ends with an error, as it then does for the whole graph."""
         import onnx.shape_inference
 
         links, types = self.links, self.types
@@ -213,8 +237,7 @@ class RepeatedInference:
         except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
             return None
         results = {value.name: value.type for value in values if value.HasField("type")}
-        found = {name: results[name] for k in numbers for name in links.outputs[k] if name in results}
-        return self._renamed(found, known)
+        return {name: results[name] for k in numbers for name in links.outputs[k] if name in results}, known
 
     def _renamed(
         self, found: dict[str, onnx.TypeProto], known: Iterable[onnx.TypeProto]
@@ -285,3 +308,9 @@ class RepeatedInference:
         state_types(graph, self.stated)
         (self.types,) = WholeInference(whole, lambda graph: [graph]).found
         self._born = None
+
+
+def _are_static(names: Sequence[str], shapes: Mapping[str, Shape | None]) -> bool:
+    """Whether all extents of the values of these names have numbers; an empty name stands for none."""
+    found = [shapes[name] for name in names if name]
+    return all(shape is not None and is_static(shape) for shape in found)

@@ -15,7 +15,13 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.carried_elements import Links
-from layout_ir.frontends.onnx.made_up_extents import PREFIX, dims_of, is_made_up, names_made_up
+from layout_ir.frontends.onnx.made_up_extents import (
+    PREFIX,
+    dims_of,
+    is_made_up,
+    may_have_made_up,
+    names_made_up,
+)
 from layout_ir.frontends.onnx.negative_extents import has_negative_extent
 from layout_ir.frontends.onnx.subgraphs import WITH_SUBGRAPHS, graphs_of, graphs_within
 
@@ -105,9 +111,11 @@ class _Parts:
         while True:
             seen = [number for number in nodes if number not in self.left_out]
             found = self._found(seen)
-            negative = {name for name, type in found.items() if has_negative_extent(type)}
+            negative = (
+                set[str]() if is_last else {n for n, type in found.items() if has_negative_extent(type)}
+            )
             makers = [n for n in seen if not negative.isdisjoint(self.links.outputs[n])] if negative else []
-            if is_last or not makers:
+            if not makers:
                 self._types.update(found)
                 return
             self.left_out.update(makers)
@@ -137,8 +145,6 @@ class _Parts:
         stated |= {name: self._types.get(name) for number in beside for name in outputs[number]}
         own = sorted((*nodes, *beside))
         part = part_of(self.model, links, own, self._constants, self._types, stated, self._overridable)
-        values = (*part.graph.input, *part.graph.value_info)
-        given = {name for value in values for name in names_made_up(value.type)}
         graph = self._infer(part).graph
         results = {value.name: value.type for value in graph.value_info}
         found = {name: results[name] for k in nodes for name in outputs[k] if name in results}
@@ -147,7 +153,10 @@ class _Parts:
             body for node in nested.values() for inner in graphs_of(node) for body in graphs_within(inner)
         )
         inside = [value.type for body in bodies for value in (*body.input, *body.value_info, *body.output)]
-        self._rename((*found.values(), *inside), given)
+        if may_have_made_up(graph):
+            values = (*part.graph.input, *part.graph.value_info)
+            given = {name for value in values for name in names_made_up(value.type)}
+            self._rename((*found.values(), *inside), given)
         self._nested |= nested
         return found
 

@@ -19,6 +19,11 @@ def is_made_up(extent: object) -> bool:
     return isinstance(extent, str) and extent.startswith(PREFIX)
 
 
+def may_have_made_up(graph: onnx.GraphProto) -> bool:
+    """Whether some type in a graph may have such a name, which one look at all of its bytes tells."""
+    return _PREFIX_BYTES in graph.SerializeToString()
+
+
 def names_made_up(type: onnx.TypeProto) -> list[str]:
     """The names of extents of a type that are made up."""
     # Few types have any, which the bytes of the message tell faster than its dims.

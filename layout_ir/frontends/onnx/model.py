@@ -175,6 +175,7 @@ def _read(
             f"a model is a path, the bytes of a file, or a ModelProto, not of type {type(source).__name__}"
         )
     _check(model, title)
+    _nodes = model.graph.node[:]  # objects that are looked at twice are made once
     _check_names(model)
     return renewed(with_sorted_nodes(model)), folder, title, weights
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     Body = onnx.GraphProto | onnx.FunctionProto
 
-_UNSTATED, _GRAPH, _GRAPHS = 0, 5, 10
-"""Kinds of attributes that may hold graphs, as AttributeProto numbers them."""
+_KINDS = frozenset((0, 5, 10))
+"""Kinds of attributes that may hold graphs, as AttributeProto numbers them: not stated, GRAPH and GRAPHS."""
 
 
 WITH_SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
@@ -20,33 +20,41 @@ WITH_SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
 def graphs_of(proto: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The subgraphs of a node."""
+    return _graphs_in([proto])
+
+
+def _graphs_in(nodes: Iterable[onnx.NodeProto]) -> list[onnx.GraphProto]:
+    """The subgraphs of nodes. Attributes are many, and those of these kinds few."""
     found: list[onnx.GraphProto] = []
-    for attribute in proto.attribute[:]:
-        if attribute.type in (_UNSTATED, _GRAPH, _GRAPHS):
-            found += attribute.graphs
-            if attribute.HasField("g"):
-                found.append(attribute.g)
+    for node in nodes:
+        for attribute in node.attribute[:]:
+            if attribute.type in _KINDS:
+                found += attribute.graphs
+                if attribute.HasField("g"):
+                    found.append(attribute.g)
     return found
 
 
 def has_subgraphs(graph: Body) -> bool:
     """Whether some node has subgraphs. It takes a look at every attribute, of which a large model has many: whoever
     goes over its nodes several times asks once."""
-    return any(node.attribute and graphs_of(node) for node in graph.node)
+    return bool(_graphs_in(graph.node))
 
 
 def nodes_within(proto: onnx.NodeProto) -> list[onnx.NodeProto]:
     """The nodes of the subgraphs of a node, at any depth."""
     return [
-        inner for graph in graphs_of(proto) for node in graph.node for inner in (node, *nodes_within(node))
+        inner
+        for graph in graphs_of(proto)
+        for node in graph.node
+        for inner in (node, *(nodes_within(node) if node.attribute else ()))
     ]
 
 
 def graphs_within(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """A graph and the subgraphs of its nodes, at any depth, what is inside before what is around it."""
-    for node in graph.node:
-        for inner in graphs_of(node) if node.attribute else ():
-            yield from graphs_within(inner)
+    for inner in _graphs_in(graph.node):
+        yield from graphs_within(inner)
     yield graph
 
 
@@ -54,9 +62,7 @@ def graphs_by_depth(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
     """A graph and the subgraphs of its nodes, those of one depth before those within them."""
     graphs = [graph]
     for found in graphs:
-        for node in found.node:
-            if node.attribute:
-                graphs += graphs_of(node)
+        graphs += _graphs_in(found.node)
     return graphs
 
 
@@ -91,8 +97,13 @@ def outer_names(graph: onnx.GraphProto) -> list[str]:
     own = {value.name for value in (*graph.input, *graph.initializer)}
     own.update(tensor.values.name for tensor in graph.sparse_initializer)
     for node in graph.node:
-        names.update(dict.fromkeys(name for name in used_names(node) if name not in own))
-        own.update(node.output)
+        used = node.input[:]
+        for inner in graphs_of(node) if node.attribute else ():
+            used += outer_names(inner)
+        for name in used:
+            if name and name not in own:
+                names[name] = None
+        own.update(node.output[:])
     names.update(dict.fromkeys(value.name for value in graph.output if value.name not in own))
     return list(names)
 
@@ -115,7 +126,10 @@ def rename_values(graph: onnx.GraphProto, names: Mapping[str, str], *, deep: boo
     for here in graphs_within(graph) if deep else (graph,):
         tensors = (*here.initializer, *(sparse.values for sparse in here.sparse_initializer))
         for value in (*here.input, *here.output, *here.value_info, *tensors):
-            value.name = names.get(value.name, value.name)
+            if value.name in names:
+                value.name = names[value.name]
         for node in here.node:
             for field in (node.input, node.output):
-                field[:] = [names.get(name, name) for name in field]
+                own = field[:]
+                if not names.keys().isdisjoint(own):
+                    field[:] = [names.get(name, name) for name in own]

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from layout_ir import optimize_onnx
 from layout_ir.frontends.onnx.subgraphs import graphs_by_depth
 from layout_ir.passes.onnx import decided_branches, order_search
-from layout_ir.passes.onnx.decided_branches import with_decided_branches
+from layout_ir.passes.onnx.decided_branches import DecidedBranches, with_decided_branches
 from layout_ir.passes.onnx.model_graph import Graph
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
@@ -224,6 +224,48 @@ def test_each_model_is_typed_once(channels: int | str, count: int, monkeypatch: 
     then = graph([oh.make_node("Relu", ["t"], ["u"]), back()])
     optimize_onnx(branching(then, channels=channels))
     assert len(typed) == len(set(map(id, typed))) == count
+
+
+def test_where_nothing_is_left_the_model_without_the_branch_is_not_typed(monkeypatch: pytest.MonkeyPatch):
+    def never(branches: DecidedBranches) -> Any:
+        raise AssertionError("asked for")
+
+    source = branching(
+        graph([oh.make_node("Relu", ["x"], ["r"])]), graph([oh.make_node("Neg", ["x"], ["r"])])
+    )
+    source.graph.node.append(transpose("t", "z", 0, 3, 1, 2))
+    source.graph.output.append(value("z", *SHAPE))
+    assert with_decided_branches(source, None, {}).model is not None
+    monkeypatch.setattr(DecidedBranches, "follow", never)
+    assert optimize_onnx(source).after.count == 0
+
+
+def test_a_branch_that_is_decided_once_another_is_written():
+    """The rank of the first If's result is not known: its branches give different ones."""
+    inner = graph([oh.make_node("Relu", ["t"], ["u"]), back("q")], "q")
+    other = graph([oh.make_node("Neg", ["x"], ["q"])], "q")
+    flat = graph([oh.make_node("Flatten", ["x"], ["r"])])
+    source = branching(graph([oh.make_node("Abs", ["x"], ["r"])]), flat)
+    source.graph.node.extend(
+        [
+            oh.make_node("Shape", ["y"], ["extents_of_y"]),
+            oh.make_node("Gather", ["extents_of_y", "at"], ["second"]),
+            oh.make_node("Equal", ["second", "three"], ["d"]),
+            oh.make_node("If", ["d"], ["z"], then_branch=inner, else_branch=other),
+        ]
+    )
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    source.graph.output.append(value("z", *SHAPE))
+    branches = with_decided_branches(source, None, {})
+    assert branches.model is not None
+    assert "If" in op_types(branches.model)
+    written, _ = branches.follow()
+    assert written is not None
+    assert "If" not in op_types(written)
+    x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
+    evaluator: Any = ReferenceEvaluator(written)
+    for found, wanted in zip(evaluator.run(None, {"x": x}), (np.abs(x), np.maximum(x, 0)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_negative_what_moves_nothing_less_stays():

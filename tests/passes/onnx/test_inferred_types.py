@@ -544,7 +544,9 @@ def _is_never(_: onnx.ModelProto) -> bool:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("name", ["bert-dynamic", "gpt2-dynamic"])
+@pytest.mark.parametrize(
+    "name", ["bert-dynamic", "gpt2-dynamic", "shufflenet_v2", "style_transfer", "yolov8"]
+)
 def test_types_of_a_network_are_those_of_whole_inferences(name: str, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("torch")
     model = NETWORKS[name].build()
@@ -575,6 +577,35 @@ def test_shapes_in_files_are_not_read(is_node: bool, is_nested: bool):
     found = inferred_types(model, frozenset(), {}, {}, {})[-1]
     assert _shape(found["a"]) == [2, 4, 6] and _shape(found["s"]) == [3]
     assert not any(isinstance(extent, int) and extent for extent in _shape(found["y"]))
+
+
+@pytest.mark.parametrize("is_node", [False, True])
+@pytest.mark.parametrize("is_pad", [False, True])
+def test_weights_of_branches_are_not_handed_to_inference(
+    is_node: bool, is_pad: bool, monkeypatch: pytest.MonkeyPatch
+):
+    sizes: list[int] = []
+
+    def infer(model: onnx.ModelProto) -> onnx.ModelProto:
+        sizes.append(model.ByteSize())
+        return infer_shapes(model)
+
+    monkeypatch.setattr(whole_inference, "infer_shapes", infer)
+    weights = initializer("w", np.ones((64, 64), np.float32))
+    pads = initializer("pads", [1, 0, 1, 0])
+    nodes = [oh.make_node("Constant", [], ["w"], value=weights)] if is_node else []
+    nodes.append(oh.make_node("Pad", ["w", "pads"], ["v"]) if is_pad else oh.make_node("Abs", ["w"], ["v"]))
+    nodes += [oh.make_node("Slice", ["v", "zero", "two", "one"], ["y"])]
+    constants = [pads, *(initializer(n, [k]) for k, n in enumerate(("zero", "one", "two")))]
+    branch = oh.make_graph(nodes, "branch", [], [UNKNOWN], constants if is_node else [*constants, weights])
+    choice = oh.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)
+    inputs = [oh.make_tensor_value_info("c", onnx.TensorProto.BOOL, [])]
+    model = model_of([choice], inputs, [oh.make_tensor_value_info("z", FLOAT, None)])
+    before = model.SerializeToString()
+    found = inferred_types(model, frozenset(), {}, {}, {})[-1]
+    assert _shape(found["w"]) == [64, 64] and _shape(found["y"]) == [64 + 2 * is_pad, 2]
+    assert sizes and max(sizes) < weights.ByteSize()
+    assert model.SerializeToString() == before
 
 
 @pytest.mark.parametrize("imported", ["", "ai.onnx"])

@@ -81,6 +81,52 @@ def test_types_are_those_of_the_whole_graph(seed: int, worth: float, monkeypatch
         assert alike(found) == alike(_whole(model, stated, fixed))
 
 
+def _halves(rows: int | str) -> onnx.ModelProto:
+    """The first half of the rows of `x`, how many these are being computed from its shape, and much that follows."""
+    nodes = [
+        oh.make_node("Shape", ["x"], ["shape"]),
+        oh.make_node("Gather", ["shape", "zero"], ["rows"]),
+        oh.make_node("Div", ["rows", "two"], ["half"]),
+        oh.make_node("Slice", ["x", "zero", "half", "zero"], ["front"]),
+        *(oh.make_node("Relu", [f"r{n}" if n else "front"], [f"r{n + 1}"]) for n in range(20)),
+        oh.make_node("Sum", ["r20", "r20"], ["y"]),
+    ]
+    constants = [initializer("zero", np.array([0])), initializer("two", np.array([2]))]
+    return model_of(nodes, [value("x", rows, 3)], [UNKNOWN], constants)
+
+
+@pytest.mark.parametrize("half", [5, 4])
+def test_what_closes_is_inferred_at_once(half: int, monkeypatch: pytest.MonkeyPatch):
+    model = _halves(10)
+    inference = _repeated(model)
+    parts: list[onnx.ModelProto] = []
+
+    def infer(part: onnx.ModelProto) -> onnx.ModelProto:
+        parts.append(part)
+        return infer_shapes(part)
+
+    monkeypatch.setattr(repeated_inference, "infer_shapes", infer)
+    monkeypatch.setattr(repeated_inference, "WholeInference", None)
+    fixed = {"half": initializer("half", np.array([half]))}
+    inference.fix(fixed, may_close=True)
+    assert [len(part.graph.node) for part in parts] == [22]
+    monkeypatch.undo()
+    assert inference.types["y"] == oh.make_tensor_type_proto(FLOAT, [half, 3])
+    assert inference.tables()[0] == {**_whole(model, {}, fixed), "half": inference.types["half"]}
+
+
+def test_negative_what_does_not_close_is_inferred_as_ever():
+    model = _halves("rows")
+    model.graph.input.append(value("free", 1, dtype=INT64))
+    model.graph.node.append(oh.make_node("Slice", ["x", "zero", "free", "zero"], ["open"]))
+    fixed = {"half": initializer("half", np.array([5]))}
+    one, other = _repeated(model), _repeated(model)
+    one.fix(fixed, may_close=True)
+    other.fix(fixed)
+    assert one.tables() == other.tables()
+    assert not one.types["open"].tensor_type.shape.dim[0].dim_value
+
+
 def test_a_copy_goes_on_by_itself():
     nodes = [oh.make_node("Thing", ["x"], ["a"], domain="my"), transpose("a", "y", 1, 0)]
     model = model_of(nodes, [value("x", "N", 3)], [UNKNOWN])
