@@ -34,6 +34,7 @@ from layout_ir.passes.onnx.model_constants import PendingTensor, pending_of
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
+from layout_ir.passes.onnx.quantized_units import with_quantized_units
 from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
 from layout_ir.passes.onnx.typed_graphs import TypedModel
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
@@ -105,6 +106,9 @@ def optimize_orders(
             decided, before, after = with_decided_branches(written, folder, dict(pending))
             if shapes:
                 before = after = None  # other types
+        joined = None
+        if consumer.joins_quantized and _has_transposes(written.graph, is_nested):
+            joined = with_quantized_units(written, folder, pending, is_unsigned=consumer.makes_unsigned)
         result = choose(model, dict(pending), typed=before if inlined is None else None)
         if inlined is not None:
             other = choose(inlined, dict(pending), typed=before)
@@ -119,6 +123,10 @@ def optimize_orders(
             other = choose(decided, dict(pending), typed=after)
             # The branch that is not taken has no part in what is left; before, it had one.
             if _left(other) < _left(result):
+                result = replace(other, before=result.before, transposed=result.transposed)
+        if joined is not None:
+            other = choose(joined, dict(pending))
+            if _left(other) < _left(result) or other.counts_kernel_moves:
                 result = replace(other, before=result.before, transposed=result.transposed)
         while (turned := _with_loops_rearranged(result, choose)) is not None:
             result = turned
@@ -199,6 +207,7 @@ def _chosen(
             "what kernels move inside does not count: they would move less with Transposes that move more than those "
             "that the model came with"
         )
+    result.counts_kernel_moves = search.is_written and search.consumer.counts_kernel_moves
     result.has_subgraphs = any(graph.outer is not None for graph in search.graphs)
     for graph in search.graphs:
         graph.release()

@@ -32,15 +32,25 @@ def make_moved_integers_unsigned(model: onnx.ModelProto) -> None:
 
     Their zero points are constants of the same graph, which are left for those who use them besides.
     """
+    _make_all_unsigned(model, only_moved=True)
+
+
+def make_integers_unsigned(model: onnx.ModelProto) -> None:
+    """Makes those results of QuantizeLinear in `model` unsigned that ONNX Runtime makes unsigned itself once all
+    Transposes are out of the way: those of which one DequantizeLinear makes floats for one user."""
+    _make_all_unsigned(model, only_moved=False)
+
+
+def _make_all_unsigned(model: onnx.ModelProto, *, only_moved: bool) -> None:
     taken: set[str] = set()
     for graph in graphs_within(model.graph):
-        chains = list(_signed_chains(graph))
+        chains = list(_signed_chains(graph, only_moved))
         if chains:
             taken = taken or names_of(model.graph)
             _make_unsigned(graph, chains, taken)
 
 
-def _signed_chains(graph: onnx.GraphProto) -> Iterator[list[onnx.NodeProto]]:
+def _signed_chains(graph: onnx.GraphProto, only_moved: bool) -> Iterator[list[onnx.NodeProto]]:
     """The nodes of each chain: a QuantizeLinear, and all that its result comes to, Transposes and DequantizeLinear."""
     if all(node.op_type != "QuantizeLinear" for node in graph.node):
         return
@@ -51,6 +61,10 @@ def _signed_chains(graph: onnx.GraphProto) -> Iterator[list[onnx.NodeProto]]:
         for name in node.input[:]:
             users.setdefault(name, []).append(node)
         kept.update(captured_names(node) if node.attribute else ())
+
+    def is_used_once(name: str) -> bool:
+        return len(users.get(name, ())) + (name in kept) == 1
+
     for node in graph.node:
         if _is_quantization(node, "QuantizeLinear", signed):
             chain = [node]
@@ -60,7 +74,11 @@ def _signed_chains(graph: onnx.GraphProto) -> Iterator[list[onnx.NodeProto]]:
             inner = [each for each in chain if _is_transpose(each)]
             ends = [each for each in chain[1:] if _is_quantization(each, "DequantizeLinear", signed)]
             is_whole = len(chain) == 1 + len(inner) + len(ends)
-            if inner and is_whole and kept.isdisjoint(each.output[0] for each in (node, *inner)):
+            if only_moved:
+                is_meant = bool(inner)
+            else:
+                is_meant = len(ends) == 1 and is_used_once(ends[0].output[0])
+            if is_meant and is_whole and kept.isdisjoint(each.output[0] for each in (node, *inner)):
                 yield chain
 
 
