@@ -34,7 +34,7 @@ from layout_ir.passes.onnx.model_constants import PendingTensor, pending_of
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
-from layout_ir.passes.onnx.quantized_units import with_quantized_units
+from layout_ir.passes.onnx.quantized_units import has_channels_last, with_quantized_units
 from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
 from layout_ir.passes.onnx.typed_graphs import TypedModel
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
@@ -125,9 +125,11 @@ def optimize_orders(
             if _left(other) < _left(result):
                 result = replace(other, before=result.before, transposed=result.transposed)
         if joined is not None:
-            other = choose(joined, dict(pending))
-            if _left(other) < _left(result) or other.counts_kernel_moves:
-                result = replace(other, before=result.before, transposed=result.transposed)
+            other, before = choose(joined, dict(pending)), result.before
+            moves_no_more = other.after.count <= before.count and other.after.nbytes <= before.nbytes
+            # Where all convolutions have their channels last, what is written is all that there is to move.
+            if _left(other) < _left(result) or (moves_no_more and has_channels_last(other.stored)):
+                result = replace(other, before=before, transposed=result.transposed)
         while (turned := _with_loops_rearranged(result, choose)) is not None:
             result = turned
         return result
@@ -207,7 +209,6 @@ def _chosen(
             "what kernels move inside does not count: they would move less with Transposes that move more than those "
             "that the model came with"
         )
-    result.counts_kernel_moves = search.is_written and search.consumer.counts_kernel_moves
     result.has_subgraphs = any(graph.outer is not None for graph in search.graphs)
     for graph in search.graphs:
         graph.release()

@@ -58,8 +58,6 @@ class OptimizedModel:
     """Which value of the model that came in a tensor is, and in which order, () for its own; others are themselves."""
     has_subgraphs: bool = True
     """Whether some node may have subgraphs."""
-    counts_kernel_moves: bool = False
-    """Whether it was written for least cost of Transposes and of what kernels move inside together."""
 
     @property
     def gain(self) -> int:

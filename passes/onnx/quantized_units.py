@@ -102,6 +102,14 @@ def with_quantized_units(
     return result
 
 
+def has_channels_last(model: onnx.ModelProto) -> bool:
+    """Whether a model has convolutions of bytes, all of them with their channels last."""
+    found = [node for node in model.graph.node if node.op_type == "QLinearConv"]
+    return bool(found) and all(
+        any(each.name == "channels_last" and each.i for each in node.attribute) for node in found
+    )
+
+
 def _may_be_unit(operators: set[str]) -> bool:
     return not operators.isdisjoint({"Conv", "MaxPool", *_POOLS})
 

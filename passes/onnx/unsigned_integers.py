@@ -36,8 +36,8 @@ def make_moved_integers_unsigned(model: onnx.ModelProto) -> None:
 
 
 def make_integers_unsigned(model: onnx.ModelProto) -> None:
-    """Makes those results of QuantizeLinear in `model` unsigned that ONNX Runtime makes unsigned itself once all
-    Transposes are out of the way: those of which one DequantizeLinear makes floats for one user."""
+    """Makes all results of QuantizeLinear in `model` unsigned that reach DequantizeLinear alone, through Transposes or
+    none."""
     _make_all_unsigned(model, only_moved=False)
 
 
@@ -61,10 +61,6 @@ def _signed_chains(graph: onnx.GraphProto, only_moved: bool) -> Iterator[list[on
         for name in node.input[:]:
             users.setdefault(name, []).append(node)
         kept.update(captured_names(node) if node.attribute else ())
-
-    def is_used_once(name: str) -> bool:
-        return len(users.get(name, ())) + (name in kept) == 1
-
     for node in graph.node:
         if _is_quantization(node, "QuantizeLinear", signed):
             chain = [node]
@@ -74,11 +70,7 @@ def _signed_chains(graph: onnx.GraphProto, only_moved: bool) -> Iterator[list[on
             inner = [each for each in chain if _is_transpose(each)]
             ends = [each for each in chain[1:] if _is_quantization(each, "DequantizeLinear", signed)]
             is_whole = len(chain) == 1 + len(inner) + len(ends)
-            if only_moved:
-                is_meant = bool(inner)
-            else:
-                is_meant = len(ends) == 1 and is_used_once(ends[0].output[0])
-            if is_meant and is_whole and kept.isdisjoint(each.output[0] for each in (node, *inner)):
+            if (inner if only_moved else ends) and is_whole and kept.isdisjoint(each.output[0] for each in (node, *inner)):
                 yield chain
 
 
