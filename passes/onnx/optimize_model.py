@@ -34,7 +34,8 @@ from layout_ir.passes.onnx.model_constants import PendingTensor, pending_of
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
-from layout_ir.passes.onnx.quantized_units import has_channels_last, with_quantized_units
+from layout_ir.passes.onnx.quantized_units import JoinedModel, has_channels_last, with_quantized_units
+from layout_ir.passes.onnx.shared_dequantization import merge_dequantizations
 from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
 from layout_ir.passes.onnx.typed_graphs import TypedModel
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
@@ -106,7 +107,7 @@ def optimize_orders(
             decided, before, after = with_decided_branches(written, folder, dict(pending))
             if shapes:
                 before = after = None  # other types
-        joined = None
+        joined: list[JoinedModel] = []
         if consumer.joins_quantized and _has_transposes(written.graph, is_nested):
             joined = with_quantized_units(written, folder, pending, is_unsigned=consumer.makes_unsigned)
         result = choose(model, dict(pending), typed=before if inlined is None else None)
@@ -124,12 +125,7 @@ def optimize_orders(
             # The branch that is not taken has no part in what is left; before, it had one.
             if _left(other) < _left(result):
                 result = replace(other, before=result.before, transposed=result.transposed)
-        if joined is not None:
-            other, before = choose(joined, dict(pending)), result.before
-            moves_no_more = other.after.count <= before.count and other.after.nbytes <= before.nbytes
-            # Where all convolutions have their channels last, what is written is all that there is to move.
-            if _left(other) < _left(result) or (moves_no_more and has_channels_last(other.stored)):
-                result = replace(other, before=before, transposed=result.transposed)
+        result = _with_units_joined(result, joined, choose)
         while (turned := _with_loops_rearranged(result, choose)) is not None:
             result = turned
         return result
@@ -140,6 +136,33 @@ def _left(result: OptimizedModel) -> tuple[int, int, int]:
     graph = result.stored.graph
     within = (inner for node in graph.node for inner in nodes_within(node))
     return result.after.cost, result.after.count, sum(node.op_type == "Transpose" for node in within)
+
+
+def _with_units_joined(
+    result: OptimizedModel, joined: Sequence[JoinedModel], choose: Callable[..., OptimizedModel]
+) -> OptimizedModel:
+    """The result with convolutions and pools between integers as one operator each; itself where that leaves more.
+
+    More may be left than in the result where ONNX Runtime would leave still more of that: it has all convolutions that
+    it computes on integers with their channels last. Where they are so in what is written, that is all that is moved,
+    and of all models in which they are so none moves less, so neither does what ONNX Runtime makes of the model that
+    came in. That is said of the units which it computes on integers itself: the last of those `joined`.
+    """
+    before = result.before
+    pending = dict(result.pending)
+    for number, (model, added) in enumerate(joined, 1):
+        other = choose(model, dict(pending))
+        merge_dequantizations(other.stored.graph, added)
+        other = replace(other, before=before, transposed=result.transposed)
+        if _moves_no_more(other.after, result.after):
+            return other
+        if number == len(joined) and has_channels_last(other.stored) and _moves_no_more(other.after, before):
+            return other
+    return result
+
+
+def _moves_no_more(one: Traffic, other: Traffic) -> bool:
+    return one.count <= other.count and one.nbytes <= other.nbytes
 
 
 def _with_loops_rearranged(

@@ -27,6 +27,7 @@ from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.model_constants import PendingTensor, constant_tensor, node_constants
 from layout_ir.passes.onnx.names_in_use import drop_constants, drop_unused, names_of, unused_constants
 from layout_ir.passes.onnx.orders import Order, compose, is_identity
+from layout_ir.passes.onnx.shared_dequantization import split_dequantizations
 from layout_ir.passes.onnx.transposed_operands import stated_perm
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
 from layout_ir.passes.onnx.unsigned_integers import make_integers_unsigned
@@ -76,30 +77,55 @@ class _Unit(NamedTuple):
 
 def with_quantized_units(
     model: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], *, is_unsigned: bool
-) -> onnx.ModelProto | None:
-    """A copy of the model with such units as one operator each; None where there are none.
+) -> list[JoinedModel]:
+    """Copies of the model with such units as one operator each; none where there are none.
 
-    `is_unsigned` says that only convolutions of unsigned bytes are computed on integers, and that signed ones become
-    unsigned where QuantizeLinear and DequantizeLinear stand side by side.
+    `is_unsigned` says that only convolutions of unsigned bytes are computed on integers. Then signed ones become
+    unsigned, in the last copy those alone of which ONNX Runtime does that itself.
     """
     operators = {node.op_type for node in model.graph.node}
     if not {"QuantizeLinear", "DequantizeLinear"} <= operators or not _may_be_unit(operators):
-        return None
+        return []
     if not _Units(model, folder, pending, is_unsigned=False).units():
-        return None
-    idle = unused_constants(model.graph)
-    result = type(model)()
-    result.CopyFrom(model)
-    if is_unsigned:
-        make_integers_unsigned(result)
-    found = _Units(result, folder, pending, is_unsigned=is_unsigned)
+        return []
+    found: list[JoinedModel] = []
+    for used_once in (False, True):
+        result = type(model)()
+        result.CopyFrom(model)
+        if is_unsigned:
+            has_signed = make_integers_unsigned(result, used_once=used_once)
+            if used_once and found and not has_signed:
+                break  # it is the same model
+        added = _join(result, folder, pending, is_unsigned)
+        if added is not None:
+            found.append(JoinedModel(result, added))
+        if not is_unsigned:
+            break
+    return found
+
+
+class JoinedModel(NamedTuple):
+    """A model with units as one operator each."""
+
+    model: onnx.ModelProto
+    added: frozenset[str]
+    """The names of nodes that are there besides (`shared_dequantization`)."""
+
+
+def _join(
+    model: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], is_unsigned: bool
+) -> frozenset[str] | None:
+    """Puts the units of a model together, in place; returns the names of nodes that were added, None where there are no
+    units."""
+    found = _Units(model, folder, pending, is_unsigned=is_unsigned)
     units = found.units()
     if not units:
         return None
-    found.shapes = _shapes_of_pools(result, folder, dict(pending), units)
+    idle = unused_constants(model.graph)
+    found.shapes = _shapes_of_pools(model, folder, dict(pending), units)
     found.write(units)
-    drop_constants(result.graph, unused_constants(result.graph) - idle)
-    return result
+    drop_constants(model.graph, unused_constants(model.graph) - idle)
+    return split_dequantizations(model.graph)
 
 
 def has_channels_last(model: onnx.ModelProto) -> bool:
@@ -248,6 +274,8 @@ class _Units:
             return False
         if activation.op_type == "Relu":
             return zero_point == lowest
+        if self._shape(y.scale) != () or self._shape(y.zero_point) not in (None, ()):
+            return False  # ONNX Runtime looks at numbers without dims alone
         limits = {each.name: each.f for each in activation.attribute if each.name in ("min", "max")}
         given = dict(zip(("min", "max"), activation.input[1:], strict=False))
         for name, tensor in given.items():
@@ -375,7 +403,8 @@ class _Units:
         result = y.name if not y.perms else fresh_name(f"{y.name}_as_made", self.taken)
         del made.input[:], made.output[:]
         made.output.append(result)
-        of_x, of_y = (self._parameters(each) for each in (x, y))
+        # Pools do not take vectors of one element.
+        of_x, of_y = (self._parameters(each, as_scalars=unit.weights is None) for each in (x, y))
         if unit.weights is not None:
             weights = unit.weights
             made.op_type = "QLinearConv"
@@ -422,17 +451,31 @@ class _Units:
             name = result
         return name
 
-    def _parameters(self, integers: Quantized) -> tuple[str, str]:
+    def _parameters(self, integers: Quantized, *, as_scalars: bool = False) -> tuple[str, str]:
         """Scale and zero point; one of 0 where it was left out."""
         import numpy as np
 
-        if integers.zero_point:
-            return integers.parameters
-        dtype = np.uint8 if integers.element_type == _UINT8 else np.int8
-        name = fresh_name(f"{integers.name}_zero_point", self.taken)
-        zeros = np.zeros(self._shape(integers.scale) or (), dtype)
-        self.graph.initializer.append(constant_tensor(zeros, name))
-        return integers.scale, name
+        scale, zero_point = integers.parameters
+        if not zero_point:
+            dtype = np.uint8 if integers.element_type == _UINT8 else np.int8
+            zeros = np.zeros(self._shape(scale) or (), dtype)
+            zero_point = self._added(zeros, f"{integers.name}_zero_point")
+        return (self._scalar(scale), self._scalar(zero_point)) if as_scalars else (scale, zero_point)
+
+    def _scalar(self, name: str) -> str:
+        """A constant of one element without dims."""
+        if self._shape(name) == ():
+            return name
+        array = self._array(name)
+        assert array is not None
+        return self._added(array.reshape(()), f"{name}_scalar")
+
+    def _added(self, array: NDArray[Any], name: str) -> str:
+        """The name of a new constant."""
+        name = fresh_name(name, self.taken)
+        tensor = self.constants[name] = constant_tensor(array, name)
+        self.graph.initializer.append(tensor)
+        return name
 
     def _counted(self, bias: str, x: Quantized, weights: Quantized) -> str:
         """A bias as 32-bit integers."""
@@ -444,9 +487,7 @@ class _Units:
         assert floats is not None and scales[0] is not None and scales[1] is not None
         unit: NDArray[Any] = (scales[0].reshape(()) * scales[1]).astype(np.float32)
         counts = np.clip(np.rint(floats / unit), -(2.0**31), 2.0**31 - 128)
-        name = fresh_name(f"{bias}_counted", self.taken)
-        self.graph.initializer.append(constant_tensor(counts.astype(np.int32), name))
-        return name
+        return self._added(counts.astype(np.int32), f"{bias}_counted")
 
 
 def _perm_of(perms: Sequence[onnx.NodeProto], rank: int) -> Order:
