@@ -107,9 +107,8 @@ def optimize_orders(
             decided, before, after = with_decided_branches(written, folder, dict(pending))
             if shapes:
                 before = after = None  # other types
-        joined: list[JoinedModel] = []
-        if consumer.joins_quantized and _has_transposes(written.graph, is_nested):
-            joined = with_quantized_units(written, folder, pending, is_unsigned=consumer.makes_unsigned)
+        join = partial(_joined, consumer=consumer, folder=folder, is_nested=is_nested)
+        joined = join(written, dict(pending))
         result = choose(model, dict(pending), typed=before if inlined is None else None)
         if inlined is not None:
             other = choose(inlined, dict(pending), typed=before)
@@ -125,7 +124,15 @@ def optimize_orders(
             # The branch that is not taken has no part in what is left; before, it had one.
             if _left(other) < _left(result):
                 result = replace(other, before=result.before, transposed=result.transposed)
-        result = _with_units_joined(result, joined, choose)
+        if joined:
+            result = _with_units_joined(result, result.before, joined, choose)
+            # What was written may let more units be joined: integers that are moved become unsigned.
+            while not result.obligations:
+                more = join(result.stored, result.pending)
+                other = _with_units_joined(result, result.after, more, choose)
+                if other is result:
+                    break
+                result = other
         while (turned := _with_loops_rearranged(result, choose)) is not None:
             result = turned
         return result
@@ -138,26 +145,38 @@ def _left(result: OptimizedModel) -> tuple[int, int, int]:
     return result.after.cost, result.after.count, sum(node.op_type == "Transpose" for node in within)
 
 
+def _joined(
+    model: onnx.ModelProto,
+    pending: dict[str, PendingTensor],
+    consumer: Consumer,
+    folder: Path | None,
+    is_nested: bool,
+) -> list[JoinedModel]:
+    """Copies of a model with units as one operator each; none where the consumer has no such, or nothing is moved."""
+    if not consumer.joins_quantized or not _has_transposes(model.graph, is_nested):
+        return []
+    return with_quantized_units(model, folder, pending, is_unsigned=consumer.makes_unsigned)
+
+
 def _with_units_joined(
-    result: OptimizedModel, joined: Sequence[JoinedModel], choose: Callable[..., OptimizedModel]
+    result: OptimizedModel, came: Traffic, joined: Sequence[JoinedModel], choose: Callable[..., OptimizedModel]
 ) -> OptimizedModel:
     """The result with convolutions and pools between integers as one operator each; itself where that leaves more.
 
-    More may be left than in the result where ONNX Runtime would leave still more of that: it has all convolutions that
-    it computes on integers with their channels last. Where they are so in what is written, that is all that is moved,
-    and of all models in which they are so none moves less, so neither does what ONNX Runtime makes of the model that
-    came in. That is said of the units which it computes on integers itself: the last of those `joined`.
+    More may be left than in the result, though no more than `came`, where ONNX Runtime would leave still more of that:
+    it has all convolutions that it computes on integers with their channels last. Where they are so in what is written,
+    that is all that is moved, and of all models in which they are so none moves less, so neither does what ONNX Runtime
+    makes of the model that came in. That is said where the units are those which it joins itself.
     """
-    before = result.before
-    pending = dict(result.pending)
-    for number, (model, added) in enumerate(joined, 1):
-        other = choose(model, dict(pending))
-        merge_dequantizations(other.stored.graph, added)
-        other = replace(other, before=before, transposed=result.transposed)
-        if _moves_no_more(other.after, result.after):
-            return other
-        if number == len(joined) and has_channels_last(other.stored) and _moves_no_more(other.after, before):
-            return other
+    before, pending = result.before, dict(result.pending)
+    for each in joined:
+        other = choose(each.model, dict(pending))
+        merge_dequantizations(other.stored.graph, each.added)
+        is_last = each.is_as_in_runtime and has_channels_last(other.stored)
+        if _moves_no_more(other.after, result.after) or (is_last and _moves_no_more(other.after, came)):
+            places = {name: result.place(*place) for name, place in other.places.items()}
+            places = {**result.places, **places} if came is result.after else other.places
+            return replace(other, before=before, transposed=result.transposed, places=places)
     return result
 
 

@@ -92,14 +92,11 @@ def with_quantized_units(
     for used_once in (False, True):
         result = type(model)()
         result.CopyFrom(model)
-        if is_unsigned:
-            has_signed = make_integers_unsigned(result, used_once=used_once)
-            if used_once and found and not has_signed:
-                break  # it is the same model
+        has_signed = is_unsigned and make_integers_unsigned(result, used_once=used_once)
         added = _join(result, folder, pending, is_unsigned)
         if added is not None:
-            found.append(JoinedModel(result, added))
-        if not is_unsigned:
+            found.append(JoinedModel(result, added, used_once or not has_signed))
+        if not has_signed:
             break
     return found
 
@@ -110,6 +107,8 @@ class JoinedModel(NamedTuple):
     model: onnx.ModelProto
     added: frozenset[str]
     """The names of nodes that are there besides (`shared_dequantization`)."""
+    is_as_in_runtime: bool
+    """Whether its units are no more than those that ONNX Runtime makes one operator of."""
 
 
 def _join(
