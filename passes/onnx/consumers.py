@@ -60,7 +60,7 @@ class Consumer:
     """Whether those are unsigned integers, and signed ones are made unsigned where it sees them (unsigned_integers)."""
     joins_quantized: bool = False
     """Whether it runs convolutions and pools between DequantizeLinear and QuantizeLinear with their channels last
-    (`quantized_units`)."""
+    (`joined_units`)."""
     converts_halves: bool = False
     """Whether it computes products of f16 in f32, and casts their operands (`cast_transposes`)."""
     counts_kernel_moves: bool = False

@@ -29,14 +29,14 @@ from layout_ir.passes.onnx.decided_branches import with_decided_branches
 from layout_ir.passes.onnx.einsum_transposes import write_einsum_transposes
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
+from layout_ir.passes.onnx.joined_units import JoinedModel, has_channels_last, with_quantized_units
 from layout_ir.passes.onnx.loop_states import with_loops_rearranged
 from layout_ir.passes.onnx.model_constants import PendingTensor, pending_of
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
-from layout_ir.passes.onnx.quantized_units import JoinedModel, has_channels_last, with_quantized_units
-from layout_ir.passes.onnx.shared_dequantization import merge_dequantizations
 from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
+from layout_ir.passes.onnx.shared_dequantization import merge_dequantizations
 from layout_ir.passes.onnx.typed_graphs import TypedModel
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.selection.solver.selection_problem import Solution
@@ -159,7 +159,10 @@ def _joined(
 
 
 def _with_units_joined(
-    result: OptimizedModel, came: Traffic, joined: Sequence[JoinedModel], choose: Callable[..., OptimizedModel]
+    result: OptimizedModel,
+    came: Traffic,
+    joined: Sequence[JoinedModel],
+    choose: Callable[..., OptimizedModel],
 ) -> OptimizedModel:
     """The result with convolutions and pools between integers as one operator each; itself where that leaves more.
 

@@ -20,28 +20,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layout_ir.frontends.onnx.functions import domain_of, fresh_name
-from layout_ir.frontends.onnx.made_up_extents import is_made_up
+from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.onnx.model_constants import PendingTensor, constant_tensor, node_constants
-from layout_ir.passes.onnx.names_in_use import drop_constants, drop_unused, names_of, unused_constants
-from layout_ir.passes.onnx.orders import Order, compose, is_identity
-from layout_ir.passes.onnx.shared_dequantization import split_dequantizations
+from layout_ir.passes.onnx.model_constants import PendingTensor, node_constants
+from layout_ir.passes.onnx.orders import Order, compose
 from layout_ir.passes.onnx.transposed_operands import stated_perm
-from layout_ir.passes.onnx.typed_graphs import typed_graphs
-from layout_ir.passes.onnx.unsigned_integers import make_integers_unsigned
 
 if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-_F32, _UINT8, _INT8, _INT32 = 1, 2, 3, 6
+F32, UINT8, INT8, _INT32 = 1, 2, 3, 6
 """Element types, as TensorProto numbers them."""
-_LOWEST = {_UINT8: 0, _INT8: -128}
-_POOLS = {"AveragePool": "QLinearAveragePool", "GlobalAveragePool": "QLinearGlobalAveragePool"}
+_LOWEST = {UINT8: 0, INT8: -128}
+POOLS = {"AveragePool": "QLinearAveragePool", "GlobalAveragePool": "QLinearGlobalAveragePool"}
 """Pools that have a sibling on bytes in ONNX Runtime's own domain; a MaxPool is its own."""
-_MICROSOFT = "com.microsoft"
+MICROSOFT = "com.microsoft"
 _BYTES_POOLED = 12
 """The opset from which on a MaxPool takes bytes."""
 
@@ -62,7 +57,7 @@ class Quantized(NamedTuple):
         return self.scale, self.zero_point
 
 
-class _Unit(NamedTuple):
+class Unit(NamedTuple):
     """An operator with what is around it."""
 
     node: onnx.NodeProto
@@ -75,99 +70,14 @@ class _Unit(NamedTuple):
     """Its QuantizeLinear."""
 
 
-def with_quantized_units(
-    model: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], *, is_unsigned: bool
-) -> list[JoinedModel]:
-    """Copies of the model with such units as one operator each; none where there are none.
-
-    `is_unsigned` says that only convolutions of unsigned bytes are computed on integers. Then signed ones become
-    unsigned, in the last copy those alone of which ONNX Runtime does that itself.
-    """
-    operators = {node.op_type for node in model.graph.node}
-    if not {"QuantizeLinear", "DequantizeLinear"} <= operators or not _may_be_unit(operators):
-        return []
-    if not _Units(model, folder, pending, is_unsigned=False).units():
-        return []
-    found: list[JoinedModel] = []
-    for used_once in (False, True):
-        result = type(model)()
-        result.CopyFrom(model)
-        has_signed = is_unsigned and make_integers_unsigned(result, used_once=used_once)
-        added = _join(result, folder, pending, is_unsigned)
-        if added is not None:
-            found.append(JoinedModel(result, added, used_once or not has_signed))
-        if not has_signed:
-            break
-    return found
-
-
-class JoinedModel(NamedTuple):
-    """A model with units as one operator each."""
-
-    model: onnx.ModelProto
-    added: frozenset[str]
-    """The names of nodes that are there besides (`shared_dequantization`)."""
-    is_as_in_runtime: bool
-    """Whether its units are no more than those that ONNX Runtime makes one operator of."""
-
-
-def _join(
-    model: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], is_unsigned: bool
-) -> frozenset[str] | None:
-    """Puts the units of a model together, in place; returns the names of nodes that were added, None where there are no
-    units."""
-    found = _Units(model, folder, pending, is_unsigned=is_unsigned)
-    units = found.units()
-    if not units:
-        return None
-    idle = unused_constants(model.graph)
-    found.shapes = _shapes_of_pools(model, folder, dict(pending), units)
-    found.write(units)
-    drop_constants(model.graph, unused_constants(model.graph) - idle)
-    return split_dequantizations(model.graph)
-
-
-def has_channels_last(model: onnx.ModelProto) -> bool:
-    """Whether a model has convolutions of bytes, all of them with their channels last."""
-    found = [node for node in model.graph.node if node.op_type == "QLinearConv"]
-    return bool(found) and all(
-        any(each.name == "channels_last" and each.i for each in node.attribute) for node in found
-    )
-
-
-def _may_be_unit(operators: set[str]) -> bool:
-    return not operators.isdisjoint({"Conv", "MaxPool", *_POOLS})
-
-
-def _shapes_of_pools(
-    model: onnx.ModelProto, folder: Path | None, pending: dict[str, PendingTensor], units: Sequence[_Unit]
-) -> dict[str, list[int | str | None]]:
-    """The shapes of the results of pools, as far as they are known, by name."""
-    names = [unit.node.output[0] for unit in units if unit.node.op_type in _POOLS]
-    if not names:
-        return {}
-    graphs = typed_graphs(model, folder, {}, pending, {}, {})
-    found: dict[str, list[int | str | None]] = {}
-    for name in names:
-        shape = graphs[0].shape(name)
-        if shape is not None:
-            stated = graphs[0].input_extents
-            found[name] = [None if is_made_up(n) and n not in stated else n for n in shape]
-    for graph in graphs:
-        graph.release()
-    return found
-
-
 @dataclass
-class _Units:
+class Units:
     """The units of a graph, found and written."""
 
     model: onnx.ModelProto
     folder: Path | None
     pending: Mapping[str, PendingTensor]
     is_unsigned: bool = field(kw_only=True)
-    shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict[str, "list[int | str | None]"])
-    """Those of the results of pools, by name."""
 
     def __post_init__(self) -> None:
         graph = self.graph = self.model.graph
@@ -179,7 +89,9 @@ class _Units:
             for name in node.input:
                 self.users.setdefault(name, []).append(node)
             self.kept.update(captured_names(node) if node.attribute else ())
-        self.opset = max((each.version for each in self.model.opset_import if not domain_of(each.domain)), default=1)
+        self.opset = max(
+            (each.version for each in self.model.opset_import if not domain_of(each.domain)), default=1
+        )
 
     @cached_property
     def constants(self) -> dict[str, onnx.TensorProto]:
@@ -188,17 +100,15 @@ class _Units:
         found = {tensor.name: tensor for tensor in self.graph.initializer if tensor.name not in inputs}
         return {**found, **node_constants(self.graph.node)}
 
-    @cached_property
-    def taken(self) -> set[str]:
-        return names_of(self.graph)
-
-    def units(self) -> list[_Unit]:
+    def units(self) -> list[Unit]:
         """Those of the graph, in the order of its nodes."""
         found = (self._unit(node) for node in self.graph.node)
         return [unit for unit in found if unit is not None]
 
-    def _unit(self, node: onnx.NodeProto) -> _Unit | None:
-        if domain_of(node.domain) or not _may_be_unit({node.op_type}) or any(node.output[1:]):
+    def _unit(self, node: onnx.NodeProto) -> Unit | None:
+        if domain_of(node.domain) or node.op_type not in ("Conv", "MaxPool", *POOLS) or any(node.output[1:]):
+            return None
+        if not node.output or len(node.input) < (2 if node.op_type == "Conv" else 1):
             return None
         x, behind = self._dequantized(node.input[0]), self._rounded(node.output[0])
         if x is None or behind is None:
@@ -211,16 +121,16 @@ class _Units:
         if node.op_type != "Conv":
             is_same = self._same(x.parameters, y.parameters) and self.opset >= _BYTES_POOLED
             fits = is_same if node.op_type == "MaxPool" else not self._is_dilated(node)
-            return _Unit(node, x, None, "", y, last) if fits else None
+            return Unit(node, x, None, "", y, last) if fits else None
         weights = self._weights(node.input[1])
-        if weights is None or (self.is_unsigned and x.element_type != _UINT8):
+        if weights is None or (self.is_unsigned and x.element_type != UINT8):
             return None
         bias = node.input[2] if len(node.input) > 2 else ""
         if bias:
             bias = self._bias(bias, x, weights)
             if not bias:
                 return None
-        return _Unit(node, x, weights, bias, y, last)
+        return Unit(node, x, weights, bias, y, last)
 
     @staticmethod
     def _is_dilated(node: onnx.NodeProto) -> bool:
@@ -235,7 +145,7 @@ class _Units:
         if maker is None or not _is_plain(maker, "DequantizeLinear"):
             return None
         scale, zero_point = maker.input[1], maker.input[2] if len(maker.input) > 2 else ""
-        element = self._element_type(zero_point or maker.input[0])
+        element = self.element_type(zero_point or maker.input[0])
         return Quantized(maker.input[0], scale, zero_point, element, tuple(perms[::-1]))
 
     def _rounded(self, name: str) -> tuple[Quantized, onnx.NodeProto] | None:
@@ -250,7 +160,7 @@ class _Units:
             (user,) = users
             if _is_plain(user, "QuantizeLinear"):
                 scale, zero_point = user.input[1], user.input[2] if len(user.input) > 2 else ""
-                element = self._element_type(zero_point) if zero_point else _output_type(user)
+                element = self.element_type(zero_point) if zero_point else _output_type(user)
                 found = Quantized(user.output[0], scale, zero_point, element, tuple(perms))
                 return (found, user) if all(self._is_covered(each, found) for each in activations) else None
             if stated_perm(user) is not None:
@@ -273,7 +183,7 @@ class _Units:
             return False
         if activation.op_type == "Relu":
             return zero_point == lowest
-        if self._shape(y.scale) != () or self._shape(y.zero_point) not in (None, ()):
+        if self.shape(y.scale) != () or self.shape(y.zero_point) not in (None, ()):
             return False  # ONNX Runtime looks at numbers without dims alone
         limits = {each.name: each.f for each in activation.attribute if each.name in ("min", "max")}
         given = dict(zip(("min", "max"), activation.input[1:], strict=False))
@@ -296,8 +206,8 @@ class _Units:
             return found
         maker = self.makers[found.perms[0].input[0] if found.perms else name]
         axis = next((each.i for each in maker.attribute if each.name == "axis"), 1)
-        shape = self._shape(found.scale)
-        rank = len(self._shape(found.name) or ())
+        shape = self.shape(found.scale)
+        rank = len(self.shape(found.name) or ())
         if shape is None or len(shape) != 1 or not rank:
             return None
         return found if _perm_of(found.perms, rank)[0] == axis % rank else None
@@ -307,28 +217,28 @@ class _Units:
         where it is neither."""
         import numpy as np
 
-        scales = self._array(x.scale), self._array(weights.scale)
+        scales = self.array(x.scale), self.array(weights.scale)
         if scales[0] is None or scales[1] is None:
             return ""
         wanted: NDArray[Any] = (scales[0].reshape(()) * scales[1]).astype(np.float32).reshape(-1)
         if name in self.constants:
-            array = self._array(name)
+            array = self.array(name)
             return name if array is not None and array.dtype == np.float32 and wanted.all() else ""
         found = self._dequantized(name)
         if found is None or found.element_type != _INT32 or found.perms:
             return ""
         if found.zero_point:
-            zero = self._array(found.zero_point)
+            zero = self.array(found.zero_point)
             if zero is None or zero.any():
                 return ""
-        scale = self._array(found.scale)
+        scale = self.array(found.scale)
         if scale is None or not np.allclose(scale.reshape(-1), wanted, rtol=1e-5, atol=0):
             return ""
         return found.name
 
     # What is known of constants ------------------------------------------------------------------------------------
 
-    def _element_type(self, name: str) -> int:
+    def element_type(self, name: str) -> int:
         """The element type of a constant, or of what a QuantizeLinear makes; 0 where it is another value."""
         if name in self.constants:
             return self.constants[name].data_type
@@ -338,20 +248,20 @@ class _Units:
         if maker is None or maker.op_type != "QuantizeLinear":
             return 0
         if len(maker.input) > 2 and maker.input[2]:
-            return self._element_type(maker.input[2])
+            return self.element_type(maker.input[2])
         return _output_type(maker)
 
-    def _shape(self, name: str) -> tuple[int, ...] | None:
+    def shape(self, name: str) -> tuple[int, ...] | None:
         tensor = self.constants.get(name)
         return None if tensor is None else tuple(tensor.dims)
 
     def _has_one(self, integers: Quantized) -> bool:
         """Whether there is one scale, of 32-bit floats, and one zero point, both constants."""
-        if self._element_type(integers.scale) != _F32:
+        if self.element_type(integers.scale) != F32:
             return False
-        return all(self._shape(name) in ((), (1,)) for name in integers.parameters if name)
+        return all(self.shape(name) in ((), (1,)) for name in integers.parameters if name)
 
-    def _array(self, name: str) -> NDArray[Any] | None:
+    def array(self, name: str) -> NDArray[Any] | None:
         """The elements of a constant; None where it is none."""
         tensor = self.constants.get(name)
         if tensor is None:
@@ -361,7 +271,7 @@ class _Units:
         return array_of(tensor, self.folder, name)
 
     def _number(self, name: str) -> Any:
-        array = self._array(name)
+        array = self.array(name)
         return None if array is None or array.size != 1 else array.reshape(()).item()
 
     def _same(self, one: Sequence[str], other: Sequence[str]) -> bool:
@@ -372,121 +282,6 @@ class _Units:
                 if first is None or first != second:
                     return False
         return True
-
-    # Writing -------------------------------------------------------------------------------------------------------
-
-    def write(self, units: Sequence[_Unit]) -> None:
-        """Puts each operator where its QuantizeLinear was, and takes out what nobody needs any more."""
-        in_place_of = {unit.last.output[0]: unit for unit in units}
-        written: list[onnx.NodeProto] = []
-        for node in self.graph.node:
-            unit = in_place_of.get(node.output[0]) if node.output else None
-            written += [node] if unit is None else self._written(unit)
-        floats = [unit.last.input[0] for unit in units]
-        copies = [type(node).FromString(node.SerializeToString()) for node in written]
-        del self.graph.node[:]
-        self.graph.node.extend(copies)
-        drop_unused(self.graph, floats)
-        domains = {each.domain for each in self.model.opset_import}
-        if _MICROSOFT not in domains and any(unit.node.op_type in _POOLS for unit in units):
-            self.model.opset_import.add(domain=_MICROSOFT, version=1)
-
-    def _written(self, unit: _Unit) -> list[onnx.NodeProto]:
-        import onnx
-
-        node, x, y = unit.node, unit.x, unit.y
-        nodes: list[onnx.NodeProto] = []
-        made = onnx.NodeProto()
-        made.CopyFrom(node)
-        source = self._transposed(nodes, x.name, x.perms)
-        result = y.name if not y.perms else fresh_name(f"{y.name}_as_made", self.taken)
-        del made.input[:], made.output[:]
-        made.output.append(result)
-        # Pools do not take vectors of one element.
-        of_x, of_y = (self._parameters(each, as_scalars=unit.weights is None) for each in (x, y))
-        if unit.weights is not None:
-            weights = unit.weights
-            made.op_type = "QLinearConv"
-            made.input.extend([source, *of_x, self._transposed(nodes, weights.name, weights.perms)])
-            made.input.extend([*self._parameters(weights), *of_y])
-            if unit.bias:
-                made.input.append(self._counted(unit.bias, x, weights))
-        elif node.op_type in _POOLS:
-            made.op_type, made.domain = _POOLS[node.op_type], _MICROSOFT
-            made.input.extend([source, *of_x, *of_y])
-            kept = [each for each in made.attribute if each.name != "dilations"]
-            del made.attribute[:]
-            made.attribute.extend(kept)
-        else:
-            made.input.append(source)
-        nodes.append(made)
-        if y.perms:
-            self._transposed(nodes, result, y.perms)
-            nodes[-1].output[0] = y.name
-        self._state_result(unit, result)
-        return nodes
-
-    def _state_result(self, unit: _Unit, name: str) -> None:
-        """States the type of a result that is of an operator which ONNX's shape inference does not know."""
-        import onnx.helper
-
-        shape = self.shapes.get(unit.node.output[0])
-        if shape is not None and all(name != value.name for value in (*self.graph.value_info, *self.graph.output)):
-            self.graph.value_info.append(
-                onnx.helper.make_tensor_value_info(name, unit.y.element_type, shape)
-            )
-
-    def _transposed(
-        self, nodes: list[onnx.NodeProto], name: str, perms: Sequence[onnx.NodeProto]
-    ) -> str:
-        """The name of a tensor that these Transposes make of one, which are written for it anew."""
-        import onnx.helper
-
-        for each in perms:
-            perm = stated_perm(each)
-            assert perm is not None
-            result = fresh_name(f"{name}_transposed", self.taken)
-            nodes.append(onnx.helper.make_node("Transpose", [name], [result], name=result, perm=list(perm)))
-            name = result
-        return name
-
-    def _parameters(self, integers: Quantized, *, as_scalars: bool = False) -> tuple[str, str]:
-        """Scale and zero point; one of 0 where it was left out."""
-        import numpy as np
-
-        scale, zero_point = integers.parameters
-        if not zero_point:
-            dtype = np.uint8 if integers.element_type == _UINT8 else np.int8
-            zeros = np.zeros(self._shape(scale) or (), dtype)
-            zero_point = self._added(zeros, f"{integers.name}_zero_point")
-        return (self._scalar(scale), self._scalar(zero_point)) if as_scalars else (scale, zero_point)
-
-    def _scalar(self, name: str) -> str:
-        """A constant of one element without dims."""
-        if self._shape(name) == ():
-            return name
-        array = self._array(name)
-        assert array is not None
-        return self._added(array.reshape(()), f"{name}_scalar")
-
-    def _added(self, array: NDArray[Any], name: str) -> str:
-        """The name of a new constant."""
-        name = fresh_name(name, self.taken)
-        tensor = self.constants[name] = constant_tensor(array, name)
-        self.graph.initializer.append(tensor)
-        return name
-
-    def _counted(self, bias: str, x: Quantized, weights: Quantized) -> str:
-        """A bias as 32-bit integers."""
-        import numpy as np
-
-        if self._element_type(bias) != _F32:
-            return bias
-        floats, *scales = (self._array(name) for name in (bias, x.scale, weights.scale))
-        assert floats is not None and scales[0] is not None and scales[1] is not None
-        unit: NDArray[Any] = (scales[0].reshape(()) * scales[1]).astype(np.float32)
-        counts = np.clip(np.rint(floats / unit), -(2.0**31), 2.0**31 - 128)
-        return self._added(counts.astype(np.int32), f"{bias}_counted")
 
 
 def _perm_of(perms: Sequence[onnx.NodeProto], rank: int) -> Order:
@@ -499,7 +294,7 @@ def _perm_of(perms: Sequence[onnx.NodeProto], rank: int) -> Order:
 
 def _is_plain(node: onnx.NodeProto, op_type: str) -> bool:
     """Whether a node is QuantizeLinear or DequantizeLinear, not one with scales per block."""
-    if node.op_type != op_type or domain_of(node.domain) not in ("", _MICROSOFT):
+    if node.op_type != op_type or domain_of(node.domain) not in ("", MICROSOFT) or len(node.input) < 2:
         return False
     return all(each.name in ("axis", "saturate", "output_dtype") or not each.i for each in node.attribute)
 
@@ -507,4 +302,4 @@ def _is_plain(node: onnx.NodeProto, op_type: str) -> bool:
 def _output_type(node: onnx.NodeProto) -> int:
     """The element type of what a QuantizeLinear without zero point makes."""
     stated = next((each.i for each in node.attribute if each.name == "output_dtype"), 0)
-    return stated or _UINT8
+    return stated or UINT8

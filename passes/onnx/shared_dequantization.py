@@ -1,8 +1,8 @@
 """A DequantizeLinear for each node that uses its floats, so that each may take them in another order of dims.
 
 A Transpose of the floats moves four times what one of the integers does. A node gives its result in one order only, so
-that is where it would be, unless each user has a DequantizeLinear of its own, as it has in ONNX Runtime. Those that come
-out on the same integers become one again.
+that is where it would be, unless each user has a DequantizeLinear of its own, as it has in ONNX Runtime. Those that
+come out on the same integers become one again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,11 @@ def split_dequantizations(graph: onnx.GraphProto) -> frozenset[str]:
                     user.input[k] = copy.output[0]
             added.setdefault(result, []).append(copy)
     if added:
-        written = [each for node in graph.node for each in (node, *added.get(node.output[0] if node.output else "", ()))]
+        written = [
+            each
+            for node in graph.node
+            for each in (node, *added.get(node.output[0] if node.output else "", ()))
+        ]
         _replace_nodes(graph, written)
     return frozenset(copy.name for copies in added.values() for copy in copies)
 
@@ -75,7 +79,8 @@ def merge_dequantizations(graph: onnx.GraphProto, added: frozenset[str]) -> None
 
 
 def _is_dequantization(node: onnx.NodeProto) -> bool:
-    return node.op_type == "DequantizeLinear" and domain_of(node.domain) in ("", "com.microsoft")
+    is_meant = node.op_type == "DequantizeLinear" and domain_of(node.domain) in ("", "com.microsoft")
+    return is_meant and bool(node.input and node.output)
 
 
 def _replace_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:

@@ -80,7 +80,11 @@ def _signed_chains(
             if used_once:
                 result = ends[0].output[0] if ends else ""
                 is_whole &= len(ends) == 1 and len(users.get(result, ())) + (result in kept) == 1
-            if (inner if only_moved else ends) and is_whole and kept.isdisjoint(each.output[0] for each in (node, *inner)):
+            if (
+                (inner if only_moved else ends)
+                and is_whole
+                and kept.isdisjoint(each.output[0] for each in (node, *inner))
+            ):
                 yield chain
 
 
