@@ -6,7 +6,7 @@ more goes. Transposes in between are written anew on the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,28 +36,33 @@ if TYPE_CHECKING:
 
 def with_quantized_units(
     model: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], *, is_unsigned: bool
-) -> list[JoinedModel]:
-    """Copies of the model with such units as one operator each; none where no convolution is among them: ONNX Runtime
-    has pools with their channels last beside convolutions alone, and an average that lies between two bytes is not the
-    same there.
+) -> Iterator[JoinedModel]:
+    """Copies of the model with such units as one operator each, made one by one; none where no convolution is among
+    them: ONNX Runtime has pools with their channels last beside convolutions alone, and an average that lies between
+    two bytes is not the same there.
 
     `is_unsigned` says that only convolutions of unsigned bytes are computed on integers. Then signed ones become
-    unsigned, in the last copy those alone of which ONNX Runtime does that itself.
+    unsigned, in the last copy those alone of which ONNX Runtime does that itself. The model may be changed meanwhile.
     """
-    operators = {node.op_type for node in model.graph.node}
-    if not {"Conv", "DequantizeLinear", "QuantizeLinear"} <= operators:
-        return []
-    found: list[JoinedModel] = []
+    if not {"Conv", "DequantizeLinear", "QuantizeLinear"} <= {node.op_type for node in model.graph.node}:
+        return iter(())
+    came = type(model)()
+    came.CopyFrom(model)
+    return _joined_models(came, folder, dict(pending), is_unsigned)
+
+
+def _joined_models(
+    came: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], is_unsigned: bool
+) -> Iterator[JoinedModel]:
     for used_once in (False, True):
-        result = type(model)()
-        result.CopyFrom(model)
+        result = type(came)()
+        result.CopyFrom(came)
         has_signed = is_unsigned and make_integers_unsigned(result, used_once=used_once)
         added = _join(result, folder, pending, is_unsigned)
         if added is not None:
-            found.append(JoinedModel(result, added, used_once or not has_signed))
+            yield JoinedModel(result, added, used_once or not has_signed)
         if not has_signed:
             break
-    return found
 
 
 class JoinedModel(NamedTuple):

@@ -12,7 +12,7 @@ other orders, and what no order undoes is done to weights (`flattened_products`)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -124,15 +124,13 @@ def optimize_orders(
             # The branch that is not taken has no part in what is left; before, it had one.
             if _left(other) < _left(result):
                 result = replace(other, before=result.before, transposed=result.transposed)
-        if joined:
-            result = _with_units_joined(result, result.before, joined, choose)
-            # What was written may let more units be joined: integers that are moved become unsigned.
-            while not result.obligations:
-                more = join(result.stored, result.pending)
-                other = _with_units_joined(result, result.after, more, choose)
-                if other is result:
-                    break
-                result = other
+        result = _with_units_joined(result, result.before, joined, choose)
+        # What was written may let more units be joined: integers that are moved become unsigned.
+        while not result.obligations and result.after != result.before:
+            other = _with_units_joined(result, result.after, join(result.stored, result.pending), choose)
+            if other is result:
+                break
+            result = other
         while (turned := _with_loops_rearranged(result, choose)) is not None:
             result = turned
         return result
@@ -151,17 +149,17 @@ def _joined(
     consumer: Consumer,
     folder: Path | None,
     is_nested: bool,
-) -> list[JoinedModel]:
+) -> Iterator[JoinedModel]:
     """Copies of a model with units as one operator each; none where the consumer has no such, or nothing is moved."""
     if not consumer.joins_quantized or not _has_transposes(model.graph, is_nested):
-        return []
+        return iter(())
     return with_quantized_units(model, folder, pending, is_unsigned=consumer.makes_unsigned)
 
 
 def _with_units_joined(
     result: OptimizedModel,
     came: Traffic,
-    joined: Sequence[JoinedModel],
+    joined: Iterable[JoinedModel],
     choose: Callable[..., OptimizedModel],
 ) -> OptimizedModel:
     """The result with convolutions and pools between integers as one operator each; itself where that leaves more.
@@ -175,8 +173,12 @@ def _with_units_joined(
     for each in joined:
         other = choose(each.model, dict(pending))
         merge_dequantizations(other.stored.graph, each.added)
-        is_last = each.is_as_in_runtime and has_channels_last(other.stored)
-        if _moves_no_more(other.after, result.after) or (is_last and _moves_no_more(other.after, came)):
+        is_less = _moves_no_more(other.after, result.after)
+        if has_channels_last(other.stored):
+            is_taken = is_less or (each.is_as_in_runtime and _moves_no_more(other.after, came))
+        else:
+            is_taken = is_less and not _moves_no_more(result.after, other.after)
+        if is_taken:
             places = {name: result.place(*place) for name, place in other.places.items()}
             places = {**result.places, **places} if came is result.after else other.places
             return replace(other, before=before, transposed=result.transposed, places=places)

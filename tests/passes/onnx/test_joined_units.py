@@ -191,7 +191,7 @@ def test_pools_have_their_channels_last(op_type: str, attributes: dict[str, Any]
 
 def test_negative_a_pool_with_dilations_stays_on_floats():
     unit = Unit("AveragePool", attributes=(("kernel_shape", [2, 2]), ("dilations", [2, 2])), opset=19)
-    assert not with_quantized_units(unit.model(), None, {}, is_unsigned=True)
+    assert not any(with_quantized_units(unit.model(), None, {}, is_unsigned=True))
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -215,7 +215,7 @@ def test_the_joined_model_computes_the_same(is_unsigned: bool):
     model = _normalized(np.int8).model()
     feeds = random_feeds(model)
     (wanted,) = session_results(model, feeds)
-    joined = with_quantized_units(model, None, {}, is_unsigned=is_unsigned)
+    joined = list(with_quantized_units(model, None, {}, is_unsigned=is_unsigned))
     for each in joined:
         onnx.checker.check_model(each.model, full_check=True)  # pyright: ignore[reportUnknownMemberType]
         (found,) = session_results(each.model, feeds)
@@ -243,7 +243,7 @@ def test_negative_scales_along_another_dim_of_weights_are_not_joined():
     model = UNITS["a scale per channel"].model()
     (node,) = (node for node in model.graph.node if list(node.output) == ["v"])
     node.attribute[0].i = 1
-    assert not with_quantized_units(model, None, {}, is_unsigned=True)
+    assert not any(with_quantized_units(model, None, {}, is_unsigned=True))
 
 
 def test_what_is_proven_is_about_the_model_that_comes_out():

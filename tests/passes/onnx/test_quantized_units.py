@@ -54,7 +54,7 @@ class Unit:
         if self.op_type in ("Conv", "ConvTranspose"):
             operands.append("v")
             weights = random.integers(1, 100, (4, 4, 3, 3))
-            along = {"axis": 0} if self.per_channel else {}
+            along: dict[str, Any] = {"axis": 0} if self.per_channel else {}
             count: Any = 4 if self.per_channel else ()
             if self.weights is None:
                 constants["v"] = (weights / 500).astype(np.float32)
@@ -72,7 +72,7 @@ class Unit:
             elif self.bias:
                 of_sums = np.float32(0.02) * np.float32(0.002) * (2 if self.bias == "of another scale" else 1)
                 constants |= {
-                    "b": np.arange(-200, 200, 100, np.int32),
+                    "b": np.arange(-200, 200, 100, dtype=np.int32),
                     "bs": np.full(count, of_sums, np.float32),
                 }
                 nodes.append(oh.make_node("DequantizeLinear", ["b", "bs"], ["c"], **along))
@@ -155,12 +155,12 @@ def _left_by_runtime(model: onnx.ModelProto, folder: Path) -> onnx.GraphProto:
     options.intra_op_num_threads = 1
     options.optimized_model_filepath = str(folder / "left.onnx")
     onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return onnx.load(folder / "left.onnx").graph
+    return onnx.ModelProto.FromString((folder / "left.onnx").read_bytes()).graph
 
 
 def _is_found(unit: Unit) -> bool:
     is_unsigned = consumer_named("ort-cpu").makes_unsigned
-    return bool(with_quantized_units(unit.model(), None, {}, is_unsigned=is_unsigned))
+    return any(with_quantized_units(unit.model(), None, {}, is_unsigned=is_unsigned))
 
 
 def _is_found_alone(unit: Unit) -> bool:
@@ -203,4 +203,4 @@ def test_negative_nodes_that_lack_inputs_are_none():
     for node in model.graph.node:
         if node.op_type == "DequantizeLinear":
             del node.input[1:]
-    assert not with_quantized_units(model, None, {}, is_unsigned=True)
+    assert not any(with_quantized_units(model, None, {}, is_unsigned=True))
