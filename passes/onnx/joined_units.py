@@ -6,7 +6,7 @@ more goes. Transposes in between are written anew on the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,37 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def with_quantized_units(
-    model: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], *, is_unsigned: bool
-) -> Iterator[JoinedModel]:
-    """Copies of the model with such units as one operator each, made one by one; none where no convolution is among
-    them: ONNX Runtime has pools with their channels last beside convolutions alone, and an average that lies between
-    two bytes is not the same there.
-
-    `is_unsigned` says that only convolutions of unsigned bytes are computed on integers. Then signed ones become
-    unsigned, in the last copy those alone of which ONNX Runtime does that itself. The model may be changed meanwhile.
-    """
-    if not {"Conv", "DequantizeLinear", "QuantizeLinear"} <= {node.op_type for node in model.graph.node}:
-        return iter(())
-    came = type(model)()
-    came.CopyFrom(model)
-    return _joined_models(came, folder, dict(pending), is_unsigned)
-
-
-def _joined_models(
-    came: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], is_unsigned: bool
-) -> Iterator[JoinedModel]:
-    for used_once in (False, True):
-        result = type(came)()
-        result.CopyFrom(came)
-        has_signed = is_unsigned and make_integers_unsigned(result, used_once=used_once)
-        added = _join(result, folder, pending, is_unsigned)
-        if added is not None:
-            yield JoinedModel(result, added, used_once or not has_signed)
-        if not has_signed:
-            break
-
-
 class JoinedModel(NamedTuple):
     """A model with units as one operator each."""
 
@@ -72,22 +41,33 @@ class JoinedModel(NamedTuple):
     added: frozenset[str]
     """The names of nodes that are there besides (`shared_dequantization`)."""
     is_as_in_runtime: bool
-    """Whether its units are those alone that ONNX Runtime makes one operator of as they stand."""
+    """Whether it is known that ONNX Runtime makes one operator of each unit itself, where it stands: it leaves some
+    signed integers signed, for which it has no convolution."""
 
 
-def _join(
-    model: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], is_unsigned: bool
-) -> frozenset[str] | None:
-    """Puts the units of a model together, in place; returns the names of nodes that were added, None where no
-    convolution is a unit."""
-    found = Units(model, folder, pending, is_unsigned=is_unsigned)
+def with_quantized_units(
+    model: onnx.ModelProto, folder: Path | None, pending: Mapping[str, PendingTensor], *, is_unsigned: bool
+) -> JoinedModel | None:
+    """A copy of the model with such units as one operator each; None where no convolution is among them: ONNX Runtime
+    has pools with their channels last beside convolutions alone, and an average that lies between two bytes is not the
+    same there.
+
+    `is_unsigned` says that only convolutions of unsigned bytes are computed on integers. Then signed ones become
+    unsigned.
+    """
+    if not {"Conv", "DequantizeLinear", "QuantizeLinear"} <= {node.op_type for node in model.graph.node}:
+        return None
+    result = type(model)()
+    result.CopyFrom(model)
+    has_signed = is_unsigned and make_integers_unsigned(result)
+    found = Units(result, folder, pending, is_unsigned=is_unsigned)
     units = found.units()
     if all(unit.weights is None for unit in units):
         return None
-    idle = unused_constants(model.graph)
-    _Writer(found, _shapes_of_pools(model, folder, dict(pending), units)).write(units)
-    drop_constants(model.graph, unused_constants(model.graph) - idle)
-    return split_dequantizations(model.graph)
+    idle = unused_constants(result.graph)
+    _Writer(found, _shapes_of_pools(result, folder, dict(pending), units)).write(units)
+    drop_constants(result.graph, unused_constants(result.graph) - idle)
+    return JoinedModel(result, split_dequantizations(result.graph), not has_signed)
 
 
 def has_channels_last(model: onnx.ModelProto) -> bool:

@@ -12,7 +12,7 @@ other orders, and what no order undoes is done to weights (`flattened_products`)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -124,10 +124,14 @@ def optimize_orders(
             # The branch that is not taken has no part in what is left; before, it had one.
             if _left(other) < _left(result):
                 result = replace(other, before=result.before, transposed=result.transposed)
-        result = _with_units_joined(result, result.before, joined, choose)
+        if joined is not None:
+            result = _with_units_joined(result, result.before, joined, choose)
         # What was written may let more units be joined: integers that are moved become unsigned.
         while not result.obligations and result.after != result.before:
-            other = _with_units_joined(result, result.after, join(result.stored, result.pending), choose)
+            joined = join(result.stored, result.pending)
+            if joined is None:
+                break
+            other = _with_units_joined(result, result.after, joined, choose)
             if other is result:
                 break
             result = other
@@ -149,40 +153,35 @@ def _joined(
     consumer: Consumer,
     folder: Path | None,
     is_nested: bool,
-) -> Iterator[JoinedModel]:
-    """Copies of a model with units as one operator each; none where the consumer has no such, or nothing is moved."""
+) -> JoinedModel | None:
+    """A copy of a model with units as one operator each; None where the consumer has no such, or nothing is moved."""
     if not consumer.joins_quantized or not _has_transposes(model.graph, is_nested):
-        return iter(())
+        return None
     return with_quantized_units(model, folder, pending, is_unsigned=consumer.makes_unsigned)
 
 
 def _with_units_joined(
-    result: OptimizedModel,
-    came: Traffic,
-    joined: Iterable[JoinedModel],
-    choose: Callable[..., OptimizedModel],
+    result: OptimizedModel, came: Traffic, joined: JoinedModel, choose: Callable[..., OptimizedModel]
 ) -> OptimizedModel:
     """The result with convolutions and pools between integers as one operator each; itself where that leaves more.
 
     More may be left than in the result, though no more than `came`, where ONNX Runtime would leave still more of that:
     it has all convolutions that it computes on integers with their channels last. Where they are so in what is written,
     that is all that is moved, and of all models in which they are so none moves less, so neither does what ONNX Runtime
-    makes of the model that came in. That is said where the units are those which it joins itself.
+    makes of the model that came in.
     """
-    before, pending = result.before, dict(result.pending)
-    for each in joined:
-        other = choose(each.model, dict(pending))
-        merge_dequantizations(other.stored.graph, each.added)
-        is_less = _moves_no_more(other.after, result.after)
-        if has_channels_last(other.stored):
-            is_taken = is_less or (each.is_as_in_runtime and _moves_no_more(other.after, came))
-        else:
-            is_taken = is_less and not _moves_no_more(result.after, other.after)
-        if is_taken:
-            places = {name: result.place(*place) for name, place in other.places.items()}
-            places = {**result.places, **places} if came is result.after else other.places
-            return replace(other, before=before, transposed=result.transposed, places=places)
-    return result
+    other = choose(joined.model, dict(result.pending))
+    merge_dequantizations(other.stored.graph, joined.added)
+    is_less = _moves_no_more(other.after, result.after)
+    if has_channels_last(other.stored):
+        is_taken = is_less or (joined.is_as_in_runtime and _moves_no_more(other.after, came))
+    else:
+        is_taken = is_less and not _moves_no_more(result.after, other.after)
+    if not is_taken:
+        return result
+    places = {name: result.place(*place) for name, place in other.places.items()}
+    places = {**result.places, **places} if came is result.after else other.places
+    return replace(other, before=result.before, transposed=result.transposed, places=places)
 
 
 def _moves_no_more(one: Traffic, other: Traffic) -> bool:

@@ -35,29 +35,26 @@ def make_moved_integers_unsigned(model: onnx.ModelProto) -> None:
     _make_all_unsigned(model, only_moved=True)
 
 
-def make_integers_unsigned(model: onnx.ModelProto, *, used_once: bool) -> bool:
-    """Makes results of QuantizeLinear in `model` unsigned that reach DequantizeLinear alone, through Transposes or
-    none; returns whether there are any. With `used_once` those of which one DequantizeLinear makes floats for one user,
-    which ONNX Runtime makes unsigned itself."""
-    return _make_all_unsigned(model, only_moved=False, used_once=used_once)
+def make_integers_unsigned(model: onnx.ModelProto) -> bool:
+    """Makes all results of QuantizeLinear in `model` unsigned that reach DequantizeLinear alone, through Transposes or
+    none; returns whether there are any."""
+    return _make_all_unsigned(model, only_moved=False)
 
 
-def _make_all_unsigned(model: onnx.ModelProto, *, only_moved: bool, used_once: bool = False) -> bool:
+def _make_all_unsigned(model: onnx.ModelProto, *, only_moved: bool) -> bool:
     taken: set[str] = set()
     for graph in graphs_within(model.graph):
-        chains = list(_signed_chains(graph, only_moved, used_once))
+        chains = list(_signed_chains(graph, only_moved))
         if chains:
             taken = taken or names_of(model.graph)
             _make_unsigned(graph, chains, taken)
     return bool(taken)
 
 
-def _signed_chains(
-    graph: onnx.GraphProto, only_moved: bool, used_once: bool
-) -> Iterator[list[onnx.NodeProto]]:
+def _signed_chains(graph: onnx.GraphProto, only_moved: bool) -> Iterator[list[onnx.NodeProto]]:
     """The nodes of each chain: a QuantizeLinear, and all that its result comes to, Transposes and DequantizeLinear.
 
-    With `only_moved` there is a Transpose among them, with `used_once` one use of the floats that come out.
+    With `only_moved` there is a Transpose among them.
     """
     if all(node.op_type != "QuantizeLinear" for node in graph.node):
         return
@@ -77,14 +74,8 @@ def _signed_chains(
             inner = [each for each in chain if _is_transpose(each)]
             ends = [each for each in chain[1:] if _is_quantization(each, "DequantizeLinear", signed)]
             is_whole = len(chain) == 1 + len(inner) + len(ends)
-            if used_once:
-                result = ends[0].output[0] if ends else ""
-                is_whole &= len(ends) == 1 and len(users.get(result, ())) + (result in kept) == 1
-            if (
-                (inner if only_moved else ends)
-                and is_whole
-                and kept.isdisjoint(each.output[0] for each in (node, *inner))
-            ):
+            is_meant = is_whole and bool(inner if only_moved else ends)
+            if is_meant and kept.isdisjoint(each.output[0] for each in (node, *inner)):
                 yield chain
 
 

@@ -191,7 +191,7 @@ def test_pools_have_their_channels_last(op_type: str, attributes: dict[str, Any]
 
 def test_negative_a_pool_with_dilations_stays_on_floats():
     unit = Unit("AveragePool", attributes=(("kernel_shape", [2, 2]), ("dilations", [2, 2])), opset=19)
-    assert not any(with_quantized_units(unit.model(), None, {}, is_unsigned=True))
+    assert with_quantized_units(unit.model(), None, {}, is_unsigned=True) is None
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -215,15 +215,12 @@ def test_the_joined_model_computes_the_same(is_unsigned: bool):
     model = _normalized(np.int8).model()
     feeds = random_feeds(model)
     (wanted,) = session_results(model, feeds)
-    joined = list(with_quantized_units(model, None, {}, is_unsigned=is_unsigned))
-    for each in joined:
-        onnx.checker.check_model(each.model, full_check=True)  # pyright: ignore[reportUnknownMemberType]
-        (found,) = session_results(each.model, feeds)
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
-    # The first convolution gives what two nodes use: ONNX Runtime leaves that signed.
-    assert [each.is_as_in_runtime for each in joined] == ([False, True] if is_unsigned else [True])
-    counts = [op_types(each.model).count("QLinearConv") for each in joined]
-    assert counts == ([2, 1] if is_unsigned else [2])
+    joined = with_quantized_units(model, None, {}, is_unsigned=is_unsigned)
+    assert joined is not None and joined.is_as_in_runtime != is_unsigned
+    onnx.checker.check_model(joined.model, full_check=True)  # pyright: ignore[reportUnknownMemberType]
+    (found,) = session_results(joined.model, feeds)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert op_types(joined.model).count("QLinearConv") == 2
 
 
 def test_a_transpose_of_weights_stays_in_front_of_them():
@@ -243,7 +240,7 @@ def test_negative_scales_along_another_dim_of_weights_are_not_joined():
     model = UNITS["a scale per channel"].model()
     (node,) = (node for node in model.graph.node if list(node.output) == ["v"])
     node.attribute[0].i = 1
-    assert not any(with_quantized_units(model, None, {}, is_unsigned=True))
+    assert with_quantized_units(model, None, {}, is_unsigned=True) is None
 
 
 def test_what_is_proven_is_about_the_model_that_comes_out():

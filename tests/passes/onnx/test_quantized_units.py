@@ -160,7 +160,7 @@ def _left_by_runtime(model: onnx.ModelProto, folder: Path) -> onnx.GraphProto:
 
 def _is_found(unit: Unit) -> bool:
     is_unsigned = consumer_named("ort-cpu").makes_unsigned
-    return any(with_quantized_units(unit.model(), None, {}, is_unsigned=is_unsigned))
+    return with_quantized_units(unit.model(), None, {}, is_unsigned=is_unsigned) is not None
 
 
 def _is_found_alone(unit: Unit) -> bool:
@@ -203,4 +203,4 @@ def test_negative_nodes_that_lack_inputs_are_none():
     for node in model.graph.node:
         if node.op_type == "DequantizeLinear":
             del node.input[1:]
-    assert not any(with_quantized_units(model, None, {}, is_unsigned=True))
+    assert with_quantized_units(model, None, {}, is_unsigned=True) is None
