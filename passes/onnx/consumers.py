@@ -239,7 +239,7 @@ def _blocked(name: str, block: int) -> Consumer:
     return Consumer(
         name,
         summary,
-        with_blocks(_RUNTIME, block),
+        with_blocks({**_RUNTIME, **runtime_windows(part=MOVED_INSIDE)}, block),
         block=block,
         starters=STARTERS,
         fuses_quantization=True,
