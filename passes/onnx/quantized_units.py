@@ -54,6 +54,7 @@ class Quantized(NamedTuple):
 
     @property
     def parameters(self) -> tuple[str, str]:
+        """Scale and zero point."""
         return self.scale, self.zero_point
 
 
@@ -252,6 +253,7 @@ class Units:
         return _output_type(maker)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a constant; None where it is none."""
         tensor = self.constants.get(name)
         return None if tensor is None else tuple(tensor.dims)
 
