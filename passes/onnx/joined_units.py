@@ -27,7 +27,6 @@ from layout_ir.passes.onnx.quantized_units import (
 from layout_ir.passes.onnx.shared_dequantization import split_dequantizations
 from layout_ir.passes.onnx.transposed_operands import stated_perm
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
-from layout_ir.passes.onnx.unsigned_integers import make_integers_unsigned
 
 if TYPE_CHECKING:
     import onnx
@@ -40,9 +39,6 @@ class JoinedModel(NamedTuple):
     model: onnx.ModelProto
     added: frozenset[str]
     """The names of nodes that are there besides (`shared_dequantization`)."""
-    is_as_in_runtime: bool
-    """Whether it is known that ONNX Runtime makes one operator of each unit itself, where it stands: it leaves some
-    signed integers signed, for which it has no convolution."""
 
 
 def with_quantized_units(
@@ -52,14 +48,13 @@ def with_quantized_units(
     has pools with their channels last beside convolutions alone, and an average that lies between two bytes is not the
     same there.
 
-    `is_unsigned` says that only convolutions of unsigned bytes are computed on integers. Then signed ones become
-    unsigned.
+    `is_unsigned` says that ONNX Runtime computes only convolutions of unsigned bytes on integers. Those of signed ones
+    stay as they are then: what it rounds to bytes behind a convolution of floats may differ by a step.
     """
     if not {"Conv", "DequantizeLinear", "QuantizeLinear"} <= {node.op_type for node in model.graph.node}:
         return None
     result = type(model)()
     result.CopyFrom(model)
-    has_signed = is_unsigned and make_integers_unsigned(result)
     found = Units(result, folder, pending, is_unsigned=is_unsigned)
     units = found.units()
     if all(unit.weights is None for unit in units):
@@ -67,7 +62,7 @@ def with_quantized_units(
     idle = unused_constants(result.graph)
     _Writer(found, _shapes_of_pools(result, folder, dict(pending), units)).write(units)
     drop_constants(result.graph, unused_constants(result.graph) - idle)
-    return JoinedModel(result, split_dequantizations(result.graph), not has_signed)
+    return JoinedModel(result, split_dequantizations(result.graph))
 
 
 def has_channels_last(model: onnx.ModelProto) -> bool:

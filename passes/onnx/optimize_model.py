@@ -174,7 +174,7 @@ def _with_units_joined(
     merge_dequantizations(other.stored.graph, joined.added)
     is_less = _moves_no_more(other.after, result.after)
     if has_channels_last(other.stored):
-        is_taken = is_less or (joined.is_as_in_runtime and _moves_no_more(other.after, came))
+        is_taken = is_less or _moves_no_more(other.after, came)
     else:
         is_taken = is_less and not _moves_no_more(result.after, other.after)
     if not is_taken:

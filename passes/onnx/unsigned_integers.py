@@ -32,30 +32,16 @@ def make_moved_integers_unsigned(model: onnx.ModelProto) -> None:
 
     Their zero points are constants of the same graph, which are left for those who use them besides.
     """
-    _make_all_unsigned(model, only_moved=True)
-
-
-def make_integers_unsigned(model: onnx.ModelProto) -> bool:
-    """Makes all results of QuantizeLinear in `model` unsigned that reach DequantizeLinear alone, through Transposes or
-    none; returns whether there are any."""
-    return _make_all_unsigned(model, only_moved=False)
-
-
-def _make_all_unsigned(model: onnx.ModelProto, *, only_moved: bool) -> bool:
     taken: set[str] = set()
     for graph in graphs_within(model.graph):
-        chains = list(_signed_chains(graph, only_moved))
+        chains = list(_signed_chains(graph))
         if chains:
             taken = taken or names_of(model.graph)
             _make_unsigned(graph, chains, taken)
-    return bool(taken)
 
 
-def _signed_chains(graph: onnx.GraphProto, only_moved: bool) -> Iterator[list[onnx.NodeProto]]:
-    """The nodes of each chain: a QuantizeLinear, and all that its result comes to, Transposes and DequantizeLinear.
-
-    With `only_moved` there is a Transpose among them.
-    """
+def _signed_chains(graph: onnx.GraphProto) -> Iterator[list[onnx.NodeProto]]:
+    """The nodes of each chain: a QuantizeLinear, and all that its result comes to, Transposes and DequantizeLinear."""
     if all(node.op_type != "QuantizeLinear" for node in graph.node):
         return
     signed = {name for name, tensor in _constants(graph).items() if tensor.data_type == _INT8}
@@ -74,8 +60,7 @@ def _signed_chains(graph: onnx.GraphProto, only_moved: bool) -> Iterator[list[on
             inner = [each for each in chain if _is_transpose(each)]
             ends = [each for each in chain[1:] if _is_quantization(each, "DequantizeLinear", signed)]
             is_whole = len(chain) == 1 + len(inner) + len(ends)
-            is_meant = is_whole and bool(inner if only_moved else ends)
-            if is_meant and kept.isdisjoint(each.output[0] for each in (node, *inner)):
+            if inner and is_whole and kept.isdisjoint(each.output[0] for each in (node, *inner)):
                 yield chain
 
 

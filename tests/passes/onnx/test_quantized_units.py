@@ -107,17 +107,20 @@ POOL = (("kernel_shape", [2, 2]),)
 RELU, CLIP = ("Relu",), ("Clip", 0, 6)
 VECTOR = np.full(1, 0.02, np.float32)
 
+SIGNED = {
+    "signed": Unit(x=S8(0), y=S8(0)),
+    "a signed ReLU at the lowest number": Unit(behind=RELU, x=S8(0), y=S8(-128)),
+}
+"""What ONNX Runtime makes unsigned on x86 where it stands alone, and leaves on floats elsewhere."""
+
 UNITS = {
     **{f"opset {opset}": Unit(opset=opset) for opset in (13, 17, 21)},
     "weights of unsigned integers": Unit(weights=U8(3)),
     "a scale per channel": Unit(per_channel=True, bias="integers"),
-    "signed": Unit(x=S8(0), y=S8(0)),
-    "of signed integers, to unsigned ones": Unit(x=S8(0)),
     "a bias": Unit(bias="integers"),
     "a bias of floats": Unit(bias="floats"),
     "scales with a dim": Unit(scale=VECTOR),
     "a ReLU at the lowest number": Unit(behind=RELU, y=U8(0)),
-    "a signed ReLU at the lowest number": Unit(behind=RELU, x=S8(0), y=S8(-128)),
     "a clip beyond all numbers": Unit(behind=CLIP, y=U8(0)),
 }  # fmt: skip
 """What becomes one operator with its channels last."""
@@ -173,6 +176,13 @@ def test_what_onnx_runtime_makes_one_operator_with_its_channels_last_is_a_unit(n
     assert [node.op_type for node in graph.node] == ["QuantizeLinear", "QLinearConv", "DequantizeLinear"]
     assert oh.get_node_attr_value(graph.node[1], "channels_last") == 1
     assert _is_found(UNITS[name])
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_signed_bytes_are_units_where_the_runtime_computes_signed_ones(name: str):
+    model = SIGNED[name].model()
+    assert with_quantized_units(model, None, {}, is_unsigned=False) is not None
+    assert with_quantized_units(model, None, {}, is_unsigned=True) is None
 
 
 @pytest.mark.parametrize("name", POOLS)

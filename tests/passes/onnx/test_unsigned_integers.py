@@ -9,10 +9,7 @@ import onnx
 import onnx.helper as oh
 import pytest
 
-from layout_ir.passes.onnx.unsigned_integers import (
-    make_integers_unsigned,
-    make_moved_integers_unsigned,
-)
+from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from tests.frontends.onnx.onnxruntime_oracle import session_results
 from tests.passes.onnx.optimized import initializer, model_of, op_types, transpose, value
 
@@ -108,22 +105,3 @@ def test_negative_all_others_stay_as_they_are(model: onnx.ModelProto):
     before = model.SerializeToString()
     make_moved_integers_unsigned(model)
     assert model.SerializeToString() == before
-
-
-@pytest.mark.parametrize("is_result", [False, True])
-def test_integers_that_are_dequantized_become_unsigned_without_a_transpose(is_result: bool):
-    nodes = [
-        oh.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
-        oh.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
-        oh.make_node("Sin", ["d"], ["y"]),
-        oh.make_node("Cos", ["d"], ["v"]),
-    ]
-    constants = [initializer("s", np.float32(0.01)), initializer("z", np.int8(-3))]
-    results = [value("y", 2, 3), value("v", 2, 3), *([value("q", 2, 3, dtype=INT8)] * is_result)]
-    model = model_of(nodes, [value("x", 2, 3)], results, constants)
-    feeds = {"x": 2 * np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)}
-    wanted = session_results(model, feeds)
-    assert make_integers_unsigned(model) != is_result
-    assert set(_zero_points(model)) == {INT8 if is_result else UINT8}
-    for found, before in zip(session_results(model, feeds), wanted, strict=True):
-        np.testing.assert_array_equal(found, before)
