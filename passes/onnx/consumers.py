@@ -21,9 +21,9 @@ from layout_ir.passes.onnx.blocked_channels import (
 )
 from layout_ir.passes.onnx.model_graph import Graph, Node, is_transpose
 from layout_ir.passes.onnx.node_models.all_models import MODELS
-from layout_ir.passes.onnx.node_models.node_option import RUNTIME_NODE, NodeModel
+from layout_ir.passes.onnx.node_models.node_option import MOVED_INSIDE, RUNTIME_NODE, NodeModel
 from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, IntegerMatMul, MatMul
-from layout_ir.passes.onnx.node_models.quantized_operators import RUNTIME_WINDOWS
+from layout_ir.passes.onnx.node_models.quantized_operators import runtime_windows
 from layout_ir.passes.onnx.node_models.same_order import SOFTMAXES, Softmax
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
@@ -58,6 +58,9 @@ class Consumer:
     """Whether it computes on integers where values are dequantized in front of an operator and quantized behind it."""
     makes_unsigned: bool = False
     """Whether those are unsigned integers, and signed ones are made unsigned where it sees them (unsigned_integers)."""
+    joins_quantized: bool = False
+    """Whether it runs convolutions and pools between DequantizeLinear and QuantizeLinear with their channels last
+    (`joined_units`)."""
     converts_halves: bool = False
     """Whether it computes products of f16 in f32, and casts their operands (`cast_transposes`)."""
     counts_kernel_moves: bool = False
@@ -69,7 +72,7 @@ class Consumer:
 
     def without_kernel_moves(self) -> Consumer:
         """This consumer, to whom it is all the same what kernels move inside."""
-        models = {**self.models, **dict.fromkeys(SOFTMAXES, Softmax())}
+        models = {**self.models, **dict.fromkeys(SOFTMAXES, Softmax()), **runtime_windows(part=MOVED_INSIDE)}
         return replace(self, models=models, counts_kernel_moves=False)
 
     def counted_bytes(self, graph: Graph, name: str) -> int:
@@ -189,7 +192,7 @@ _RUNTIME = {
     "MatMulInteger": IntegerMatMul(packs_constants=True),
     "Gemm": Gemm(packs_constants=True),
     **dict.fromkeys(SOFTMAXES, Softmax(part=1)),
-    **RUNTIME_WINDOWS,
+    **runtime_windows(part=1),
 }
 
 CONSUMERS = {
@@ -202,6 +205,7 @@ CONSUMERS = {
             _RUNTIME,
             fuses_quantization=True,
             makes_unsigned=_IS_X86,
+            joins_quantized=True,
             converts_halves=_IS_X86,
             counts_kernel_moves=True,
         ),
@@ -235,7 +239,7 @@ def _blocked(name: str, block: int) -> Consumer:
     return Consumer(
         name,
         summary,
-        with_blocks(_RUNTIME, block),
+        with_blocks({**_RUNTIME, **runtime_windows(part=MOVED_INSIDE)}, block),
         block=block,
         starters=STARTERS,
         fuses_quantization=True,

@@ -29,12 +29,14 @@ from layout_ir.passes.onnx.decided_branches import DecidedBranches, with_decided
 from layout_ir.passes.onnx.einsum_transposes import write_einsum_transposes
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.inlined_functions import with_moving_functions_inlined
+from layout_ir.passes.onnx.joined_units import JoinedModel, has_channels_last, with_quantized_units
 from layout_ir.passes.onnx.loop_states import with_loops_rearranged
 from layout_ir.passes.onnx.model_constants import PendingTensor, pending_of
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch
 from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
+from layout_ir.passes.onnx.shared_dequantization import merge_dequantizations
 from layout_ir.passes.onnx.typed_graphs import TypedModel
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
 from layout_ir.selection.solver.selection_problem import Solution
@@ -104,6 +106,8 @@ def optimize_orders(
         may_decide = is_nested and _has_transposes(written.graph, is_nested)
         branches = with_decided_branches(written, folder, dict(pending)) if may_decide else DecidedBranches()
         before = None if shapes else branches.before  # with shapes, there are other types
+        join = partial(_joined, consumer=consumer, folder=folder, is_nested=is_nested)
+        joined = join(written, dict(pending))
         result = choose(model, dict(pending), typed=before if inlined is None else None)
         if inlined is not None:
             other = choose(inlined, dict(pending), typed=before)
@@ -122,6 +126,17 @@ def optimize_orders(
                 # The branch that is not taken has no part in what is left; before, it had one.
                 if _left(other) < _left(result):
                     result = replace(other, before=result.before, transposed=result.transposed)
+        if joined is not None:
+            result = _with_units_joined(result, result.before, joined, choose)
+        # What was written may let more units be joined: integers that are moved become unsigned.
+        while not result.obligations and result.after != result.before:
+            joined = join(result.stored, result.pending)
+            if joined is None:
+                break
+            other = _with_units_joined(result, result.after, joined, choose)
+            if other is result:
+                break
+            result = other
         while (turned := _with_loops_rearranged(result, choose)) is not None:
             result = turned
         return result
@@ -132,6 +147,47 @@ def _left(result: OptimizedModel) -> tuple[int, int, int]:
     graph = result.stored.graph
     within = (inner for node in graph.node for inner in nodes_within(node))
     return result.after.cost, result.after.count, sum(node.op_type == "Transpose" for node in within)
+
+
+def _joined(
+    model: onnx.ModelProto,
+    pending: dict[str, PendingTensor],
+    consumer: Consumer,
+    folder: Path | None,
+    is_nested: bool,
+) -> JoinedModel | None:
+    """A copy of a model with units as one operator each; None where the consumer has no such, or nothing is moved."""
+    if not consumer.joins_quantized or not _has_transposes(model.graph, is_nested):
+        return None
+    return with_quantized_units(model, folder, pending, is_unsigned=consumer.makes_unsigned)
+
+
+def _with_units_joined(
+    result: OptimizedModel, came: Traffic, joined: JoinedModel, choose: Callable[..., OptimizedModel]
+) -> OptimizedModel:
+    """The result with convolutions and pools between integers as one operator each; itself where that leaves more.
+
+    More may be left than in the result, though no more than `came`, where ONNX Runtime would leave still more of that:
+    it has all convolutions that it computes on integers with their channels last. Where they are so in what is written,
+    that is all that is moved, and of all models in which they are so none moves less, so neither does what ONNX Runtime
+    makes of the model that came in.
+    """
+    other = choose(joined.model, dict(result.pending))
+    merge_dequantizations(other.stored.graph, joined.added)
+    is_less = _moves_no_more(other.after, result.after)
+    if has_channels_last(other.stored):
+        is_taken = is_less or _moves_no_more(other.after, came)
+    else:
+        is_taken = is_less and not _moves_no_more(result.after, other.after)
+    if not is_taken:
+        return result
+    places = {name: result.place(*place) for name, place in other.places.items()}
+    places = {**result.places, **places} if came is result.after else other.places
+    return replace(other, before=result.before, transposed=result.transposed, places=places)
+
+
+def _moves_no_more(one: Traffic, other: Traffic) -> bool:
+    return one.count <= other.count and one.nbytes <= other.nbytes
 
 
 def _with_loops_rearranged(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from layout_ir.passes.onnx.graph_output import NodeWriter, drop_attribute, set_attribute
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
+    COST_PER_BYTE,
     Candidates,
     NodeModel,
     NodeOption,
@@ -228,8 +229,41 @@ class _AlsoLast:
         return model.write(node, option, writer)
 
 
-RUNTIME_WINDOWS: dict[str, NodeModel] = {
-    "MaxPool": _AlsoLast(WINDOWS["MaxPool"], _POOL),
-    "QLinearConv": _AlsoLast(WINDOWS["QLinearConv"], _CONVOLUTION),
-}
-"""Standard operators for which ONNX Runtime has kernels with the channels last."""
+class _MovedInside:
+    """A convolution of bytes in ONNX Runtime, which runs with its channels last: where they are second, operand and
+    result are moved, unless what is around it has them last as well."""
+
+    def __init__(self, model: NodeModel, part: int):
+        self.model, self.part = model, part
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Those of the convolution; with the channels second at the cost of two moves."""
+        plain = option_of(node, {}, {})
+        for option in dict.fromkeys([plain, *self.model.options(node, ins, outs)]):
+            yield option if _is_last(node, option.ins[0]) else option._replace(cost=self._cost(node))
+
+    def _cost(self, node: Node) -> int:
+        nbytes = sum(map(node.graph.nbytes, (node.inputs[0], node.outputs[0])))
+        return -(-2 * nbytes * COST_PER_BYTE // self.part)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The convolution."""
+        return self.model.write(node, option, writer)
+
+
+def _is_last(node: Node, order: Order) -> bool:
+    """Whether a convolution has its channels last where its operand lies in this order."""
+    return bool(order) and order[-1] == (len(order) - 1 if node.int("channels_last", 0) else 1)
+
+
+def runtime_windows(part: int) -> dict[str, NodeModel]:
+    """Operators on bytes for which ONNX Runtime has kernels with the channels last, and of what others move inside, the
+    part that counts: one of so many."""
+    return {
+        "MaxPool": _MAX_POOL,
+        "QLinearConv": _MovedInside(_AlsoLast(WINDOWS["QLinearConv"], _CONVOLUTION), part),
+        "com.microsoft.QLinearConv": _MovedInside(_CONVOLUTION, part),
+    }
+
+
+_MAX_POOL = _AlsoLast(WINDOWS["MaxPool"], _POOL)
