@@ -47,7 +47,8 @@ SHIPPED = ("resnet50", "densenet121", "inception_v1", "shufflenet", "squeezenet"
 ZOO = (
     "efficientnet_b0-full", "ghostnet-full", "res2net50-full", "regnet_y-full", "cspdarknet53-full", "mobilenet_v2",
     "mobilenet_v3_large", "convnext_tiny", "unet_resized", "unet_transposed", "deeplabv3", "diffusion_unet", "c3d",
-    "audio_cnn", "vit_tiny", "swin_tiny", "maxvit", "segformer", "bert", "gpt2",
+    "audio_cnn", "vit_tiny", "swin_tiny", "maxvit", "segformer", "bert", "gpt2", "unet_3d", "wavenet", "resnext50",
+    "xception", "nasnet", "inception_v3", "repvgg", "shufflenet_v2", "se_resnet50", "yolov8-full",
 )  # fmt: skip
 
 
