@@ -30,12 +30,12 @@ LEFT = {
     "attention": (0, 0, 0, 0, 0, 0, 0),
     # The depthwise convolution behind the shuffle is worth a third reorder where its fast kernel wants other blocks.
     "channel_shuffle": (3, 3, 3, 2, 3, 4, 3),
-    "foreign": (0, 0, 1, 2, 2, 1, 1),
+    "foreign": (0, 0, 1, 2, 2, 1, 2),
     "loop": (3, 3, 3, 3, 3, 2, 3),
     "residual": (0, 0, 1, 1, 2, 2, 1),
     # Small tensors: where a concat in blocks of 8 moves nothing, that pays for reorders around it, and so do resizes in
     # channels last.
-    "unet": (1, 0, 2, 7, 4, 5, 6),
+    "unet": (1, 0, 2, 7, 4, 5, 7),
 }
 
 
