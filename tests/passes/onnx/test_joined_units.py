@@ -23,7 +23,7 @@ from tests.passes.onnx.optimized import (
     transpose,
     value,
 )
-from tests.passes.onnx.test_quantized_units import KEPT_APART, OTHERS, POOLS, UNITS, Unit
+from tests.passes.onnx.test_quantized_units import BY_RELEASE, KEPT_APART, OTHERS, POOLS, UNITS, Unit
 
 CHANNELS = 4
 
@@ -202,9 +202,9 @@ def test_negative_pools_without_a_convolution_stay_on_floats(name: str):
     assert POOLS[name].op_type in op_types(check_optimized(POOLS[name].model(), target="ort-cpu").model)
 
 
-@pytest.mark.parametrize("name", [*OTHERS, *KEPT_APART])
+@pytest.mark.parametrize("name", [*OTHERS, *KEPT_APART, *BY_RELEASE])
 def test_negative_all_else_keeps_its_operator(name: str):
-    unit = {**OTHERS, **KEPT_APART}[name]
+    unit = {**OTHERS, **KEPT_APART, **BY_RELEASE}[name]
     assert unit.op_type in op_types(check_optimized(unit.model(), target="ort-cpu").model)
 
 
