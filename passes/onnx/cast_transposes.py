@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
-from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within, replace_nodes
 from layout_ir.passes.onnx.names_in_use import names_of
 from layout_ir.passes.onnx.order_plan import Place, Plan
 from layout_ir.passes.onnx.orders import transposition, turns_the_first_dim
@@ -114,11 +114,7 @@ def _exchange(graph: onnx.GraphProto, casts: dict[int, onnx.NodeProto], taken: s
     for node in nodes:
         used.update(node.input, captured_names(node) if node.attribute else ())
     gone = {node.output[0] for node in casts.values()} - used
-    written = [
-        onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes if gone.isdisjoint(node.output)
-    ]
-    del graph.node[:]
-    graph.node.extend(written)
+    replace_nodes(graph, [node for node in nodes if gone.isdisjoint(node.output)])
     for number in reversed(range(len(graph.value_info))):
         if graph.value_info[number].name in gone:
             del graph.value_info[number]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.functions import Call, domain_of, fresh_name, node_title
-from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_within, own_names
+from layout_ir.frontends.onnx.subgraphs import graphs_by_depth, graphs_within, own_names, replace_nodes
 from layout_ir.frontends.onnx.taken_branches import TakenBranch, taken_branch
 from layout_ir.passes.onnx.constant_folding import decided_conditions
 from layout_ir.passes.onnx.model_constants import PendingTensor
@@ -132,8 +132,7 @@ def _write_branches(
     """Puts the nodes of a branch in the place of each of these Ifs of a graph of the model. Raises LayoutError where
     one has no such branch."""
     given = list(graph.node)
-    del graph.node[:]
-    graph.node.extend(node for number, node in enumerate(given) if number not in decided)
+    replace_nodes(graph, (node for number, node in enumerate(given) if number not in decided))
     taken = names_of(model.graph) | {name for number in decided for name in given[number].output}
     nodes: list[onnx.NodeProto] = []
     for number, node in enumerate(given):
@@ -147,8 +146,7 @@ def _write_branches(
         graph.sparse_initializer.extend(branch.graph.sparse_initializer)
         known = {value.name for value in (*graph.value_info, *graph.output)}
         graph.value_info.extend(value for value in branch.graph.value_info if value.name not in known)
-    del graph.node[:]
-    graph.node.extend(nodes)
+    replace_nodes(graph, nodes)
 
 
 def _named_apart(branch: TakenBranch, taken: set[str]) -> list[onnx.NodeProto]:

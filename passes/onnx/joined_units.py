@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layout_ir.frontends.onnx.functions import fresh_name
 from layout_ir.frontends.onnx.made_up_extents import is_made_up
+from layout_ir.frontends.onnx.subgraphs import replace_nodes
 from layout_ir.passes.onnx.model_constants import PendingTensor, constant_tensor
 from layout_ir.passes.onnx.names_in_use import drop_constants, drop_unused, names_of, unused_constants
 from layout_ir.passes.onnx.quantized_units import (
@@ -113,9 +114,7 @@ class _Writer:
             unit = in_place_of.get(node.output[0]) if node.output else None
             written += [node] if unit is None else self._written(unit)
         floats = [unit.last.input[0] for unit in units]
-        copies = [type(node).FromString(node.SerializeToString()) for node in written]
-        del self.graph.node[:]
-        self.graph.node.extend(copies)
+        replace_nodes(self.graph, written)
         drop_unused(self.graph, floats)
         domains = {each.domain for each in self.model.opset_import}
         if MICROSOFT not in domains and any(unit.node.op_type in POOLS for unit in units):

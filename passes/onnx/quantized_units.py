@@ -73,7 +73,10 @@ class Unit(NamedTuple):
 
 @dataclass
 class Units:
-    """The units of a graph, found and written."""
+    """Finds the units of the graph of a model.
+
+    `is_unsigned` says that of convolutions only those of unsigned bytes are units.
+    """
 
     model: onnx.ModelProto
     folder: Path | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
-from layout_ir.frontends.onnx.subgraphs import captured_names
+from layout_ir.frontends.onnx.subgraphs import captured_names, replace_nodes
 from layout_ir.passes.onnx.names_in_use import names_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def split_dequantizations(graph: onnx.GraphProto) -> frozenset[str]:
             for node in graph.node
             for each in (node, *added.get(node.output[0] if node.output else "", ()))
         ]
-        _replace_nodes(graph, written)
+        replace_nodes(graph, written)
     return frozenset(copy.name for copies in added.values() for copy in copies)
 
 
@@ -72,7 +72,7 @@ def merge_dequantizations(graph: onnx.GraphProto, added: frozenset[str]) -> None
         for k, name in enumerate(node.input):
             if name in others:
                 node.input[k] = others[name]
-    _replace_nodes(graph, [node for node in graph.node if not node.output or node.output[0] not in others])
+    replace_nodes(graph, [node for node in graph.node if not node.output or node.output[0] not in others])
     for number in reversed(range(len(graph.value_info))):
         if graph.value_info[number].name in others:
             del graph.value_info[number]
@@ -81,9 +81,3 @@ def merge_dequantizations(graph: onnx.GraphProto, added: frozenset[str]) -> None
 def _is_dequantization(node: onnx.NodeProto) -> bool:
     is_meant = node.op_type == "DequantizeLinear" and domain_of(node.domain) in ("", "com.microsoft")
     return is_meant and bool(node.input and node.output)
-
-
-def _replace_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
-    copies = [type(node).FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.subgraphs import replace_nodes
 
 if TYPE_CHECKING:
     import onnx
@@ -37,9 +38,7 @@ def renewed(model: onnx.ModelProto) -> onnx.ModelProto:
         nodes: list[onnx.NodeProto] = []
         for node in graph.node:
             nodes += _renewed_node(node, taken) if domain_of(node.domain) == "" else [node]
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(copies)
+        replace_nodes(graph, nodes)
     for entry in result.opset_import:
         if domain_of(entry.domain) == "":
             entry.version = OPSET

@@ -133,3 +133,10 @@ def rename_values(graph: onnx.GraphProto, names: Mapping[str, str], *, deep: boo
                 own = field[:]
                 if not names.keys().isdisjoint(own):
                     field[:] = [names.get(name, name) for name in own]
+
+
+def replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Puts these nodes in the place of those of a graph, some of which may be among them."""
+    written = list(nodes)
+    del graph.node[:]
+    graph.node.extend(written)
