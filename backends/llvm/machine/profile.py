@@ -79,6 +79,9 @@ class MachineProfile:
     """The same for conversions in order to elements of half as many bytes (on Zen 3 1.7)."""
     multistride_tile_gain: float
     """The same for tiles that stream to 16 places what they read in order (on Zen 3 1.5)."""
+    multistride_cached_gain: float
+    """The same for copies and conversions through the caches, of what these do not hold (0.95; on Zen 3, bf16 to f32,
+    1.5)."""
     prefetched_jump_ns: float
     """Nanoseconds more per line in memory that is read from one of 64 rows by turns, and prefetched, than in a copy
     past the caches (0; on Zen 3 5)."""
@@ -183,6 +186,7 @@ def _of_zen3(profile: MachineProfile, l2: int, l3: int) -> MachineProfile:
         multistride_copy_gain=1.15,
         multistride_narrowing_gain=1.7,
         multistride_tile_gain=1.5,
+        multistride_cached_gain=1.5,
         prefetched_jump_ns=5.0,
     )
 
@@ -214,6 +218,7 @@ def _by_caches(l2: int, l3: int) -> MachineProfile:
         multistride_copy_gain=1.0,
         multistride_narrowing_gain=1.0,
         multistride_tile_gain=1.0,
+        multistride_cached_gain=1.0,
         prefetched_jump_ns=0.0,
         prefetch_distance=256,
         dispatch_bytes=80 << 10,

@@ -30,7 +30,12 @@ from layout_ir.backends.llvm.planning.index_splitting import (
 )
 from layout_ir.backends.llvm.planning.loop_blocking import other_orders
 from layout_ir.backends.llvm.planning.multistride import gain_by_parts, multistrided
-from layout_ir.backends.llvm.planning.nontemporal import streamed, streamed_in_order, streaming_limit
+from layout_ir.backends.llvm.planning.nontemporal import (
+    streamed,
+    streamed_in_order,
+    streaming_limit,
+    streaming_volume,
+)
 from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.parallel import for_threads
 from layout_ir.backends.llvm.planning.schedule import element_steps, fill_step
@@ -158,12 +163,17 @@ def _planned(
     stream: bool | None,
 ) -> Plan:  # fmt: skip
     steps = _scheduled(work, pair, machine, threads, stream)
-    if not isinstance(work.volume, SymInt) and work.volume > machine.l2:
+    if not isinstance(work.volume, SymInt) and _is_in_memory(work.volume, machine, threads):
         steps = [part for step in steps for part in multistrided(step, pair, machine)]
     steps = _for_threads(steps, threads)
     sizes = pair.src_bytes(src.extent), pair.dst_bytes(dst.extent)
     width = pair.src if pair.conversion is None else pair.narrower
     return Plan(width, *sizes, tuple(steps), pair.conversion)
+
+
+def _is_in_memory(volume: int, machine: Machine, threads: int) -> bool:
+    """Whether a reorder that reads and writes so many bytes finds few of them in a cache."""
+    return volume > min(streaming_volume(machine, threads, few_streams=True), machine.l3)
 
 
 def _for_threads(steps: Sequence[Step], threads: int) -> list[Step]:
@@ -196,8 +206,8 @@ def _scheduled(
 
     def cost(steps: Sequence[Step]) -> float:
         parts = [steps_cost([step], volume, pair, machine, threads) for step in steps]
-        # What the last level has gains less: bytes from blocks of 16 channels, 6 MiB, lose a tenth (Zen 3).
-        gains = [gain_by_parts(step, pair, machine) if by_volume else 1.0 for step in steps]
+        in_memory = _is_in_memory(volume, machine, threads)
+        gains = [gain_by_parts(step, pair, machine) if in_memory else 1.0 for step in steps]
         return sum(part / gain for part, gain in zip(parts, gains, strict=True))
 
     past = _streamed_in_best_order(streamed(steps, pair, machine), pair, machine, cost)

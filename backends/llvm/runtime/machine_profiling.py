@@ -99,8 +99,8 @@ _FARTHER = 0.85
 are alike, 128 and 1024 bytes both seemed 5 % faster at times, and 1024 is a fifth slower in the last level."""
 
 _AHEAD = 1.1
-"""How much faster streamed stores must be to win: while others use the last level too, they seem faster than they are
-when it is ours again."""
+"""How much faster streamed stores must be to win where the last level may hold both sides: while others use it too,
+they seem faster than they are when it is ours again."""
 
 
 def measure_profile(seconds: float = SECONDS) -> MachineProfile:
@@ -141,9 +141,9 @@ class _Measurement:
             source=f"measured on {_printable(processor_name())}",
         )
         parts: Sequence[Callable[[MachineProfile], MachineProfile]] = (
-            self._streaming_volumes, self._lines, self._conflicts, self._scattered_streams, self._staging,
-            self._copied, self._sequences, self._prefetch_gain, self._multistride_gains, self._prefetched_jumps,
-            self._prefetch_distance, self._dispatch, self._wake,
+            self._streaming_volumes, self._lines, self._dispatch, self._wake, self._conflicts,
+            self._scattered_streams, self._staging, self._copied, self._sequences, self._prefetch_gain,
+            self._multistride_gains, self._prefetched_jumps, self._prefetch_distance,
         )  # fmt: skip
         for part in parts:
             if perf_counter() < self.deadline:
@@ -225,7 +225,8 @@ class _Measurement:
             # on Zen 3 as one of several virtual machines, 16 MiB of nhwc to nchw, least and usual GB/s through the
             # caches 21 and 13, past them 39 and 30.
             through, past = self._seconds(plans, 2 * _ROUNDS, threads, usual=True)
-            low, high = (low, middle) if through > _AHEAD * past else (middle, high)
+            ahead = _AHEAD if self.volumes[middle] < self.machine.l3 else 1.0
+            low, high = (low, middle) if through > ahead * past else (middle, high)
         return self.volumes[high]
 
     # Conflicts and pages ---------------------------------------------------------------------------------------------
@@ -331,7 +332,7 @@ class _Measurement:
         return replace(profile, prefetch_gain=round(_believed_gain(without_them / with_them), 3))
 
     def _multistride_gains(self, profile: MachineProfile) -> MachineProfile:
-        """The profile with the gains of parts by turns: the time in order over that in four parts, of streamed data."""
+        """The profile with the gains of parts by turns: the time in order over that in four parts, in memory."""
         volume = self.volumes[-1]
         image = 64 * 56 * 56 * 4
         one, blocks = (Format.of(tag) for tag in ("a", "nChw16c"))
@@ -342,13 +343,15 @@ class _Measurement:
             "multistride_narrowing_gain": (one.bind((volume // 6,)), one.bind((volume // 6,)), narrowing),
             "multistride_tile_gain": (blocks.bind(shape), Format.of("nchw").bind(shape), ElementPair(4, 4)),
         }
+        moves["multistride_cached_gain"] = moves["multistride_copy_gain"]
         found: dict[str, float] = {}
         for name, (src, dst, pair) in moves.items():
+            is_streamed = name != "multistride_cached_gain"
             plans: list[Plan] = []
             for gain in (1.0, 2.0):
                 machine = replace(self.machine, measured=replace(profile, **{name: gain}))
-                plans.append(make_plan(src, dst, pair, 0, machine, stream=True))
-            if plans[0] != plans[1] and streams(plans[1]):
+                plans.append(make_plan(src, dst, pair, 0, machine, stream=is_streamed))
+            if plans[0] != plans[1] and streams(plans[1]) == is_streamed:
                 in_order, by_turns = self._seconds(plans, 2 * _ROUNDS)
                 found[name] = round(_believed_gain(in_order / by_turns), 3)
         return replace(profile, **found)

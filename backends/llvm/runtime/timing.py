@@ -24,6 +24,16 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.machine.machine import PAGE
 
 
+_AFTER_REST = 16
+"""Unmeasured calls after a pause. A virtual CPU that rests is another's meanwhile: it comes back at a fifth of its
+speed, and what the caches held it has to win back from its neighbours, which takes several passes over the data."""
+
+_AFTER_OTHERS = 4
+"""Unmeasured calls behind another contender, whose threads may spin, and whose data is in the last level, or which has
+written ours past it. Measured on Zen 4, 8 MiB of f32 from nchw to nhwc through the caches, us of each call behind
+stores past them: 620, 250, 125, 106, 104, and then 98."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """When `race` stops: after `fewest` rounds at least and `most` at most, as soon as a ratio is known well enough.
@@ -119,8 +129,8 @@ def race(
     the machine was `sound` before and after it, or patience has ended.
     """
     calls = {name: _batch(run, limits.batch) for name, run in contenders.items()}
-    # All of them or none: a first call finds nothing in the caches, and a contender that barely fills a batch would
-    # meet one that barely does not.
+    # All of them or none: first calls find nothing in the caches, and a contender that barely fills a batch would meet
+    # one that barely does not.
     warm = any(number > 1 for number in calls.values())
     rounds: dict[str, list[float]] = {name: [] for name in contenders}
     times = Times(rounds)
@@ -146,14 +156,14 @@ def race(
 def _timed(
     run: Callable[[], object], number: int, warm: bool, pause: float, sound: Callable[[], bool], batch: float
 ) -> tuple[float, bool]:
-    """Seconds of each of `number` calls, behind one that is not counted if `warm`, after a `pause` and a warm-up;
-    whether the machine was sound all the while."""
+    """Seconds of each of `number` calls, behind some that are not counted if `warm` or after a `pause`; whether the
+    machine was sound all the while."""
     if pause:
         sleep(pause)
-        _warm_up(run, batch)
+        _warm_up(run, _AFTER_REST, 6 * batch)
     before = sound()
     if pause or warm:
-        run()  # its code and data are in the caches again, and nobody else's threads spin
+        _warm_up(run, _AFTER_OTHERS, batch)
     start = perf_counter()
     for _ in range(number):
         run()
@@ -161,14 +171,10 @@ def _timed(
     return seconds, before and sound()
 
 
-def _warm_up(run: Callable[[], object], batch: float) -> None:
-    """Sixteen calls, but for no longer than six batches take.
-
-    A virtual CPU that rests is another's meanwhile. It comes back at a fifth of its speed, and what the caches held it
-    has to win back from its neighbours, which takes several passes over the data.
-    """
-    end = perf_counter() + 6 * batch
-    for _ in range(16):
+def _warm_up(run: Callable[[], object], most: int, seconds: float) -> None:
+    """At most so many calls, of which the last one begins within `seconds`."""
+    end = perf_counter() + seconds
+    for _ in range(most):
         run()
         if perf_counter() > end:
             return

@@ -37,7 +37,13 @@ from tests.backends.llvm.planning.plans import WIDE, steps_of
 from tests.plan_evaluation import evaluate
 
 GAINS: dict[str, float] = dict.fromkeys(
-    ("multistride_copy_gain", "multistride_narrowing_gain", "multistride_tile_gain"), 1.3
+    (
+        "multistride_copy_gain",
+        "multistride_narrowing_gain",
+        "multistride_tile_gain",
+        "multistride_cached_gain",
+    ),
+    1.3,
 )
 MOVES = ElementPair(4, 4)
 
@@ -76,7 +82,7 @@ def test_a_conversion_takes_its_channels_along():
 
 def test_a_conversion_to_wider_elements_is_taken_for_a_copy():
     pair = ElementPair.of(Conversion("bf16", "f32"))
-    step = Step((), 0, 0, Copy(34000))
+    step = Step((), 0, 0, Copy(34048, streaming=True))
     part = _check(step, multistrided(step, pair, _gaining({"multistride_copy_gain": 1.3})), pair, 2)
     assert 2 * part.src == part.dst
 
@@ -136,9 +142,15 @@ def test_colours_are_taken_apart_at_four_places():
 @pytest.mark.parametrize(
     "name, step, pair",
     [
-        ("multistride_copy_gain", Step((), 0, 0, Copy(1 << 17)), MOVES),
+        ("multistride_copy_gain", Step((), 0, 0, Copy(1 << 17, streaming=True)), MOVES),
+        ("multistride_cached_gain", Step((), 0, 0, Copy(1 << 17)), MOVES),
         (
             "multistride_narrowing_gain",
+            Step((), 0, 0, Copy(1 << 17, streaming=True)),
+            ElementPair.of(Conversion("f32", "bf16")),
+        ),
+        (
+            "multistride_cached_gain",
             Step((), 0, 0, Copy(1 << 17)),
             ElementPair.of(Conversion("f32", "bf16")),
         ),
@@ -193,11 +205,13 @@ def test_of_what_is_written_by_turns_two_lines_at_most_share_a_set():
         assert max(sets.values()) <= 2
 
 
-def test_a_long_plan_is_in_parts_and_a_short_one_is_not():
+def test_a_plan_in_memory_is_in_parts_and_what_the_caches_hold_is_not():
     steps = steps_of("a", "a", (1 << 25,), machine=_gaining())
     assert steps[0].loops[-1].count == 4
-    [step] = steps_of("a", "a", (1 << 16,), machine=_gaining())
-    assert isinstance(step.kernel, Copy) and not step.loops
+    assert WIDE.l2 < 8 * (1 << 20) < WIDE.l3
+    for elements in (1 << 16, 1 << 20):  # of L2, of the last level
+        [step] = steps_of("a", "a", (elements,), machine=_gaining())
+        assert isinstance(step.kernel, Copy) and not step.loops
 
 
 def _planned_for_this_machine() -> Machine:
