@@ -33,7 +33,7 @@ from layout_ir.backends.llvm.emission.kernels.runs import (
 from layout_ir.backends.llvm.emission.kernels.tile import emit_tile
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value
 from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
-from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.machine.machine import LINE, PAGE, Machine
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.staging import stack_bytes
 from layout_ir.backends.llvm.planning.tiles import begins_at_bytes
@@ -97,7 +97,7 @@ def emit_function(
     sizes = None if shape_env is None else SizeRegisters(shape_env)
     b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64", sizes=sizes)
     if staging := stack_bytes(plan, machine):
-        b.lines.append(f"  %stage = alloca [{staging} x i8], align 64")
+        b.lines.append(f"  %stage = alloca [{staging} x i8], align {PAGE}")
     with under("size-oblivious"):
         for step in plan.steps:
             _emit_step(b, machine, plan, step)

@@ -27,6 +27,7 @@ from layout_ir.backends.llvm.planning.nontemporal import streaming_limit, stream
 from layout_ir.backends.llvm.planning.walks import (
     Side,
     Walk,
+    crosses_lines,
     followed_pieces,
     is_in_order,
     lines_held,
@@ -80,6 +81,11 @@ _CUT = 20
 """Lines in memory whose time it takes to empty a buffer to a place that begins or ends within a line: that line is read
 first, and what is streamed behind it waits. Measured on Zen 4, ns more for each buffer of 784 to 1568 bytes, 65 to 156.
 """
+
+_CROSSING = 1.0
+"""What stores that go on in another page cost each line of a buffer that is streamed, in lines through the caches: what
+is read behind them waits. Measured on Zen 4, f32 from blocks of 16 channels of 7 x 7 to nchw, 6 MiB, ns per line within
+a page and over 12 KiB 2.4 and 3.9."""
 
 _STREAMED_CONFLICT = 0.4
 """What a conflict in L1 costs a store past the caches, as a part of what it costs one through them."""
@@ -249,10 +255,8 @@ def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float
     profile = machine.profile
     if kernel.streaming:
         streamed = profile.staging_streamed_ns * (_BESIDE_MEMORY if in_memory else 1.0)
-        # A tile takes its time, too, where it has a buffer on one of its sides. Measured on Zen 4, ns per line more
-        # than stores past the caches take, 8 MiB of bf16 and of bytes from nchw to nhwc 0.9 and 1.4.
-        tiled = isinstance(kernel.steps[0].kernel, Tile)
-        return max(streamed, profile.staging_copied_ns) if tiled else streamed
+        crossing = index(kernel.extent) >= PAGE and any(crosses_lines(step, LINE // 2) for step in kernel.steps)
+        return streamed + (_CROSSING * profile.cached_ns if crossing else 0.0)
     copied = kernel.then and isinstance(kernel.steps[0].kernel, Copy) and not in_memory
     return profile.staging_copied_ns if copied else profile.staging_ns
 

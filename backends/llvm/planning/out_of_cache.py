@@ -30,6 +30,9 @@ from layout_ir.dialects.kernel.plan import (
 )
 from layout_ir.symbolic.symint import Size, hint_of
 
+_GAP = 8
+"""Of what an iteration reads, the part that may lie between its end and the next one, and is prefetched in its place."""
+
 FOLLOWED = PAGE // 2
 """Bytes of an iteration below which the processor itself has prefetched the source of the next one: it follows a
 sequence to the end of a page."""
@@ -213,7 +216,7 @@ def prefetching(step: Step, machine: Machine) -> Step:
         loop = step.loops[depth]
         if not isinstance(loop, Loop):
             return step
-        if loop.src == volume >= FOLLOWED:
+        if volume >= FOLLOWED and volume <= loop.src <= volume + volume // _GAP:
             return replace(step, prefetch=depth) if held * volume <= machine.l2 else step
         volume *= iterations((loop,))
     return step

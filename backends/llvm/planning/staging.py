@@ -226,7 +226,14 @@ class _Blocks(NamedTuple):
 
 
 def _blocks(extent: Size, size: int, least: int) -> Iterator[_Blocks]:
-    """`extent` in blocks of `size`; the last one has at least `least`."""
+    """`extent` in blocks of `size`, or of one down to half of it, a multiple of `least`, of which there are whole ones;
+    else the last one has at least `least`.
+
+    What is left of every iteration is a step of its own, whose lines come and go one by one. Measured on Zen 4, 120 MiB
+    of f32 from blocks of 8 channels of 28 x 28 to nchw over a buffer, GB/s in blocks of 128 pixels and of 112 21 and 45.
+    """
+    if not isinstance(extent, SymInt):
+        size = next((x for x in range(size, size // 2, -least) if extent % x == 0), size)
     count, rest = divmod(extent, size)
     if 0 < rest < least:
         count, rest = count - 1, rest + size

@@ -26,6 +26,7 @@ from layout_ir.dialects.kernel.plan import (
     TableLoop,
     Tile,
 )
+from layout_ir.symbolic.guarding import unguarded
 
 _GAP = 1 / 8
 """The part of a piece up to which a gap behind it does not stop a processor that follows reads. Measured on Zen 3, 2048
@@ -116,15 +117,24 @@ def followed_pieces(walk: Walk, machine: Machine, *, total: bool = False) -> Sid
 
 
 def is_in_order(walk: Walk) -> bool:
-    """Whether a page or more, or all of the walk, is gone through byte by byte."""
+    """Whether a page or more, or all of the walk, is gone through line by line, some of them twice."""
     extent = 1
     for count, stride in walk:
         if extent >= PAGE:
             break
-        if count > 1 and stride != extent:
+        if count > 1 and abs(stride) > max(extent, LINE):
             return False
-        extent *= count
+        extent += (count - 1) * abs(stride)
     return True
+
+
+@unguarded
+def crosses_lines(step: Step, most: int) -> bool:
+    """Whether stores of `step`, a move, of so many bytes at most, begin in one line of its destination and end in the
+    next."""
+    _, ((piece, _), *jumps) = walks_of(step, ElementPair(1, 1))
+    store = min(1 << (piece.bit_length() - 1), most)
+    return any(count > 1 and stride % store for count, stride in jumps)
 
 
 def lines_held(stride: int, ways: tuple[int, int]) -> int:

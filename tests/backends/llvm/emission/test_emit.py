@@ -75,6 +75,11 @@ step src 0 dst 0
     assert ("@llvm.prefetch" in module) == bool(prefetch)
 
 
+def test_a_buffer_begins_with_a_page():
+    value = parse_plan(f"width 4 src 40000 dst 40000 step src 64 dst 128 {STEPS['staged']}")
+    assert "%stage = alloca [1152 x i8], align 4096" in emit_module({"reorder": value}, host())
+
+
 def test_code_is_remembered_for_the_sources_of_plans_and_of_what_emits_them(monkeypatch: pytest.MonkeyPatch):
     read: list[Path] = []
     bytes_of = Path.read_bytes

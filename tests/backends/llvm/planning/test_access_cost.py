@@ -645,6 +645,7 @@ def _random_machine(rng: Random) -> Machine:
             "multistride_copy_gain": rng.choice((0.8, 1.2)),
             "multistride_narrowing_gain": rng.choice((0.8, 1.2)),
             "multistride_tile_gain": rng.choice((0.8, 1.2)),
+            "multistride_cached_gain": rng.choice((0.8, 1.2)),
             "prefetch_distance": size(0, 14),
             "dispatch_bytes": size(0, 20),
         }

@@ -126,8 +126,37 @@ def test_negative_narrow_columns_beside_gaps_go_through_the_caches():
 
 
 def test_buffers_of_columns_are_of_about_one_size():
-    [step] = streamed([_columns(4, cols=256)], ElementPair(4, 4), WIDE)  # of 16 KiB, 160 columns would fit
-    assert step.loops == (Loop(2, 512, 12288),)
+    tile = move_tile(Loop(12, 1024, 4), Axis(256, 48), 4, WIDE)
+    [step] = streamed([Step((), 0, 0, tile)], ElementPair(4, 4), WIDE)  # of a page, 80 columns would fit
+    assert step.loops == (Loop(4, 256, 3072),)
+
+
+@pytest.mark.parametrize("pixels, columns", [(196, 4), (200, 4), (100, 8)])
+def test_a_buffer_whose_stores_cross_lines_lies_within_a_page(pixels: int, columns: int):
+    """Blocks of 16 channels to planes, of which some at a time fill whole lines."""
+    tile = move_tile(Loop(pixels, 64, 4), Axis(16, 4 * pixels), 4, WIDE)
+    blocks = Step((Loop(6, 64 * pixels, 64 * pixels),), 0, 0, tile)
+    [step] = streamed([blocks], ElementPair(4, 4), WIDE)
+    assert isinstance(step.kernel, Staged) and step.kernel.size == columns * 4 * pixels < 4096
+    assert evaluate(of_steps(step, width=4)) == evaluate(of_steps(blocks, width=4))
+
+
+def test_negative_one_whose_columns_have_more_than_a_page_is_as_large_as_they_are():
+    tile = move_tile(Loop(412, 64, 4), Axis(8, 1648), 4, WIDE)
+    blocks = Step((Loop(6, 32 * 412, 32 * 412),), 0, 0, tile)
+    [step] = streamed([blocks], ElementPair(4, 4), WIDE)
+    assert isinstance(step.kernel, Staged) and step.kernel.size == 8 * 1648
+
+
+@pytest.mark.parametrize("count, sizes", [(60, [9408]), (64, [9408, 6272]), (65, [9408, 6272, 1568])])
+def test_negative_one_whose_stores_stay_in_their_lines_holds_several_pages(count: int, sizes: list[int]):
+    """Halves of blocks of 16 channels of bf16 of 7 x 7, 16 bytes each, to blocks of 8."""
+    loops = Loop(5, 1568 * count, 1568 * count), Loop(count, 1568, 1568), Loop(2, 16, 784)
+    blocks = Step(loops, 0, 0, Copy(16, Loop(49, 32, 16)))
+    steps = streamed([blocks], ElementPair(2, 2), WIDE)
+    assert [step.kernel.size for step in steps if isinstance(step.kernel, Staged)] == sizes
+    size = 1568 * count * 5
+    assert evaluate(of_steps(*steps, size=size)) == evaluate(of_steps(blocks, size=size))
 
 
 def test_negative_gaps_between_what_is_written_are_not_staged():

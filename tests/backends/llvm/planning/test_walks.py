@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from operator import index
 from random import Random
@@ -13,15 +14,18 @@ from layout_ir.backends.llvm.planning.planner import candidates
 from layout_ir.backends.llvm.planning.walks import (
     Side,
     Walk,
+    crosses_lines,
     is_in_order,
     lines_held,
     pieces_of,
     walked_bytes,
     walks_of,
 )
+from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.dialects.kernel.plan import (
     Axis,
     Blocking,
+    Copy,
     Fill,
     Interleave,
     Loop,
@@ -32,7 +36,7 @@ from layout_ir.dialects.kernel.plan import (
 )
 from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.cases import random_case
-from tests.backends.llvm.planning.plans import WIDE
+from tests.backends.llvm.planning.plans import NARROW, WIDE
 
 
 def test_a_walk_goes_through_no_fewer_bytes_than_there_are():
@@ -106,3 +110,20 @@ def test_a_tile_that_is_no_square_reads_a_lane_of_each_row_by_turns():
 def test_lines_that_share_sets_are_held_as_far_as_there_are_ways():
     assert lines_held(4096, (4096, 8)) == 8 and lines_held(4160, (4096, 8)) == 512
     assert lines_held(1 << 20, (1 << 17, 8)) == 8
+
+
+@pytest.mark.parametrize(
+    "rows, columns, crosses",
+    [(Loop(49, 64, 4), Axis(16, 196), True), (Loop(48, 64, 4), Axis(16, 192), False)],
+)
+def test_stores_cross_lines_where_columns_begin_within_them(rows: Loop, columns: Axis, crosses: bool):
+    assert crosses_lines(Step((), 0, 0, move_tile(rows, columns, 4, WIDE)), WIDE) == crosses
+
+
+def test_negative_parts_of_lines_that_have_places_of_their_size_cross_none():
+    halves = Step((Loop(2, 16, 784),), 0, 0, Copy(16, Loop(49, 32, 16)))
+    assert not crosses_lines(halves, WIDE)
+    assert crosses_lines(replace(halves, loops=(Loop(2, 16, 788),)), WIDE)
+    # A register of 16 bytes, of one of 32 every other line.
+    wide = Step((Loop(2, 64, 80),), 0, 0, Copy(64))
+    assert not crosses_lines(wide, NARROW) and crosses_lines(wide, WIDE)
