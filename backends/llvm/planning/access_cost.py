@@ -68,6 +68,11 @@ _JUMP = 0.1
 line that is still there begin none: measured on Zen 3, 8 MiB of bytes from nchw to nhwc with 64 channels, ns per line
 read as four parts and as one, over a buffer, 2.4 and 2.8."""
 
+_NEAR, _FAR = 0.5, 1.4
+"""How many times as much a jump between whole lines costs within half a KiB or among places that the processor follows,
+and among four times as many. Measured on Zen 4, f32 in the last level, ns per line more than a copy takes: lines to 16,
+32 and 64 places by turns 0.1, 0.2 and 0.3, from 16, 32 and 64 places 0.1, 0.2 and 0.3, every fourth line 0.1."""
+
 _WRITTEN_SEQUENCES = 4
 """Sequences that are written side by side as one is, at most: whoever writes combines few lines at a time. Measured on
 Zen 4, 66 MiB of nhwc to nChw16c with 64 channels, past the caches: 48 GB/s to four sequences by turns, 25 to each of
@@ -139,14 +144,15 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     streaming, in_memory = step.kernel.streaming, volume > limit
     line = _line(volume, limit, machine, streaming=streaming)
     hidden = max(line - profile.streamed_ns, 0.0)
-    staging = _staging_cost(step.kernel, machine, in_memory=in_memory)
-    prefetched = _prefetches(step, work.kernel, read, machine)
+    apart = followed_pieces(reads, machine, total=True)
+    prefetched = _prefetches(step, work.kernel, apart, machine)
     # Each load of a block of a tile has a row of its own, which the processor follows where the next block lies behind
     # it. Measured on Zen 3, f32 from nchw to blocks of 32, GB/s along 16 rows and down all 32 of them: 28 and 12.
     high = index(work.kernel.block("rows")) if isinstance(work.kernel, Tile) else 1
     rows = max(profile.sequences, high)
     ordered = pieces_of(reads, rows, machine, held=False, total=True, followed=True)
     jumping_reads = ordered.jumps > rows and ordered.piece < PAGE
+    staging = _staging_cost(step.kernel, machine, in_memory=in_memory, jumping_reads=jumping_reads)
     # A line that is written through the caches is read first, and none is on its way where it jumps. Measured on Zen 3,
     # 147 MiB of f32 with 64 channels from nhwc to nchw, GB/s in tiles past the caches and from a buffer through them
     # 10.1 and 6.2; on Zen 4, 120 MiB of bf16 from nchw with 512 channels of 7 x 7 to nhwc, ns per line in blocks of 16
@@ -165,7 +171,6 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     lines_read = walked_bytes(reads) / LINE / _overlap(work.kernel)
     lines_written = walked_bytes(writes) / LINE / _overlap(step.kernel)
     # Each line that is read brings its neighbour, and the other side has as many.
-    apart = followed_pieces(reads, machine, total=True)
     again = (
         line * (_lines_of_piece(apart) * LINE / apart.piece - 1) if 4 * LINE * apart.jumps > limit else 0.0
     )
@@ -241,21 +246,28 @@ def _line(volume: int, limit: int, machine: Machine, *, streaming: bool) -> floa
     if streaming:
         return profile.streamed_ns
     grown = min(max(volume - measured, 0) / max(limit - measured, 1), 1.0)
-    return profile.cached_ns + grown * max(profile.streamed_ns - profile.cached_ns, 0.0)
+    return profile.cached_ns + grown**2 * max(profile.streamed_ns - profile.cached_ns, 0.0)
 
 
-def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float:
+def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool, jumping_reads: bool) -> float:
     """Nanoseconds per line that the way over a buffer adds, of a kernel that has one.
 
-    Lines that are copied to a buffer from memory leave no time in which stores are under way: no part of the price is
-    saved there. Measured on Zen 3, 128 MiB of bytes, 128 channels from nchw to nhwc, GB/s in tiles and so: 5.2 and 4.4.
+    Where lines are in memory, those that are read from many places by turns come no earlier for what is streamed
+    meanwhile. Measured on Zen 4, 120 MiB of f32 from nchw to nhwc, GB/s in tiles and over a buffer that is streamed 43
+    and 26, from blocks of 16 channels to nchw 53 and 47; of 24 MiB both as fast. Lines that are copied to a buffer from
+    memory leave no time in which stores are under way: no part of the price is saved there. Measured on Zen 3, 128 MiB
+    of bytes, 128 channels from nchw to nhwc, GB/s in tiles and so: 5.2 and 4.4.
     """
     if not isinstance(kernel, Staged):
         return 0.0
     profile = machine.profile
     if kernel.streaming:
         streamed = profile.staging_streamed_ns * (_BESIDE_MEMORY if in_memory else 1.0)
-        crossing = index(kernel.extent) >= PAGE and any(crosses_lines(step, LINE // 2) for step in kernel.steps)
+        if in_memory and jumping_reads:
+            streamed = max(streamed, profile.staging_copied_ns)
+        crossing = index(kernel.extent) >= PAGE and any(
+            crosses_lines(step, LINE // 2) for step in kernel.steps
+        )
         return streamed + (_CROSSING * profile.cached_ns if crossing else 0.0)
     copied = kernel.then and isinstance(kernel.steps[0].kernel, Copy) and not in_memory
     return profile.staging_copied_ns if copied else profile.staging_ns
@@ -304,9 +316,8 @@ def _prefetches(step: Step, kernel: Kernel, read: Side, machine: Machine) -> boo
     distance, stride = index(kernel.prefetch_distance), index(kernel.rows.stride)
     if distance >= stride:  # in another row, which is not one of those that are read with it
         return distance >= index(kernel.block("rows")) * stride
-    return 4 * distance * read.jumps <= machine.l2 and read.jumps <= 2 * lines_held(
-        read.stride, machine.ways[1]
-    )
+    held = lines_held(read.stride, machine.ways[1])
+    return 4 * distance * read.jumps <= machine.l2 and 2 * read.jumps <= 3 * held
 
 
 def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, streams: bool = False) -> float:
@@ -330,7 +341,11 @@ def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, str
         cost += profile.memory_ns  # a line that is not written whole is read first
     # Of pieces less than a line apart some are in one line, and have their turns together.
     turns = LINE if side.piece >= LINE else min(max(side.stride, side.piece), LINE)
-    return cost * turns / side.piece + _JUMP * profile.cached_ns * LINE / max(side.piece, LINE)
+    jump = _JUMP
+    if side.piece >= LINE:
+        places = 1.0 if side.stride <= _FOLLOWED_STRIDE else side.jumps / profile.sequences
+        jump *= _NEAR + (_FAR - _NEAR) * min(max(log(places) / log(4), 0.0), 1.0)
+    return cost * turns / side.piece + jump * profile.cached_ns * LINE / max(side.piece, LINE)
 
 
 def _lost(side: Side, ways: tuple[int, int], in_flight: int) -> float:

@@ -31,7 +31,7 @@ from layout_ir.dialects.kernel.plan import (
 from layout_ir.symbolic.symint import Size, hint_of
 
 _GAP = 8
-"""Of what an iteration reads, the part that may lie between its end and the next one, and is prefetched in its place."""
+"""The part of what an iteration reads that may lie between its end and the next one, and is prefetched in its place."""
 
 FOLLOWED = PAGE // 2
 """Bytes of an iteration below which the processor itself has prefetched the source of the next one: it follows a

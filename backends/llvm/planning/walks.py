@@ -117,12 +117,16 @@ def followed_pieces(walk: Walk, machine: Machine, *, total: bool = False) -> Sid
 
 
 def is_in_order(walk: Walk) -> bool:
-    """Whether a page or more, or all of the walk, is gone through line by line, some of them twice."""
+    """Whether a page or more, or all of a walk, is gone through line by line: half of each at least, before any again.
+
+    Measured on Zen 4, 120 MiB over a buffer of 3 to 9 KiB, GB/s with prefetches and without: halves of lines 36 and 42,
+    pieces of 16 bytes 32 apart, all of 3 KiB, 33 and 45, 64 apart 31 and 24, from two places by turns 42 and 16.
+    """
     extent = 1
     for count, stride in walk:
         if extent >= PAGE:
             break
-        if count > 1 and abs(stride) > max(extent, LINE):
+        if count > 1 and abs(stride) > (extent if extent >= LINE else min(2 * extent, LINE)):
             return False
         extent += (count - 1) * abs(stride)
     return True

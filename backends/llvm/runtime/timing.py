@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.machine.machine import PAGE
 
-
 _AFTER_REST = 16
 """Unmeasured calls after a pause. A virtual CPU that rests is another's meanwhile: it comes back at a fifth of its
 speed, and what the caches held it has to win back from its neighbours, which takes several passes over the data."""

@@ -15,6 +15,7 @@ from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.machine.profile import MachineProfile
 from layout_ir.backends.llvm.planning.access_cost import steps_cost, without_idle_prefetches
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.dialects.kernel.plan import Axis, Blocking, Copy, Loop, Staged, Step, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 from tests.backends.llvm.cases import Case, buffers, expected, random_case
@@ -144,7 +145,7 @@ def test_lines_through_the_caches_grow_dearer_up_to_the_volume_from_which_stream
     costs = [_cost(_lines(64, 4160), volume=volume) for volume in volumes]
     assert costs[0] == costs[1] < costs[2] < costs[3]
     more = WIDE.profile.streamed_ns - WIDE.profile.cached_ns
-    assert costs[2] - costs[1] == pytest.approx(16384 * more / 2)
+    assert costs[2] - costs[1] == pytest.approx(16384 * more / 4, rel=1e-4)
     assert costs[3] - costs[1] == pytest.approx(16384 * more)
     streamed = {_cost(_lines(64, 4160, streaming=True), volume=volume) for volume in volumes}
     assert len(streamed) == 1
@@ -486,7 +487,37 @@ def test_parts_of_lines_that_are_still_there_cost_no_more_than_the_line():
     whole = Step((Loop(256, 64, 4096),), 0, 0, Copy(64, Loop(64, 3136, 64)))
     halves = Step((Loop(512, 32, 2048),), 0, 0, Copy(32, Loop(64, 3136, 32)))
     jump = _cost(halves) - 16384 * WIDE.profile.cached_ns
-    assert jump == pytest.approx(2 * (_cost(whole) - 16384 * WIDE.profile.cached_ns))  # whole lines pay half
+    assert 0 < jump < 2 * (_cost(whole) - 16384 * WIDE.profile.cached_ns)  # whole lines pay half
+
+
+def test_jumps_among_few_places_or_to_the_next_line_but_one_cost_less():
+    def jumps(places: int, stride: int) -> float:
+        lines = Step((Loop(16384 // places, 64 * places, 64),), 0, 0, Copy(64, Loop(places, 64, stride)))
+        return _cost(lines) - 16384 * WIDE.profile.cached_ns
+
+    followed = WIDE.profile.sequences
+    assert 0 < jumps(followed, 12544) < jumps(2 * followed, 12544) < jumps(4 * followed, 12544)
+    assert jumps(4 * followed, 256) == pytest.approx(jumps(followed, 12544))
+
+
+def test_a_buffer_whose_stores_go_on_in_other_pages_costs_more():
+    """Blocks of 16 channels of f32 to planes over a buffer, of 7 x 7 within a page or not, of 8 x 8 in either."""
+
+    def staged(blocks: int, plane: int) -> float:
+        tile = move_tile(Loop(plane, 64, 4), Axis(16, 4 * plane), 4, WIDE)
+        loops = (Loop(blocks, 64 * plane, 64 * plane),) if blocks > 1 else ()
+        size = blocks * 64 * plane
+        kernel = Staged(size, (Step(loops, 0, 0, tile, -1),), streaming=True)
+        return _cost(Step((Loop(60 // blocks, size, size),), 0, 0, kernel))
+
+    assert staged(5, 49) > 1.2 * staged(1, 49)
+    assert staged(5, 64) == pytest.approx(staged(1, 64), rel=0.05)
+
+
+def test_many_rows_that_tiles_over_a_buffer_read_by_turns_cost_more_in_memory():
+    more, less = (_cost(_blocks(64), volume=volume) for volume in (64 << 20, 8 << 20))
+    in_order = [_cost(_blocks(8), volume=volume) for volume in (64 << 20, 8 << 20)]
+    assert more - less > in_order[0] - in_order[1]
 
 
 def test_parts_of_lines_that_many_places_have_by_turns_are_read_more_than_once():
@@ -585,11 +616,11 @@ def test_over_a_buffer_lines_that_are_read_in_their_order_need_no_prefetch():
         return Step((Loop(1000, 6272, 6272),), 0, 0, staged, prefetch=0)
 
     in_order = step(Step((Loop(98, 64, 32),), 0, 0, Copy(32, Loop(2, 32, 3136))))
-    halves = step(Step((Loop(2, 32, 3136),), 0, 0, Copy(32, Loop(98, 64, 32))))
+    quarters = step(Step((Loop(4, 16, 1568),), 0, 0, Copy(16, Loop(98, 64, 16))))
     by_turns = step(Step((Loop(98, 32, 64),), 0, 0, Copy(32, Loop(2, 3136, 32))))
     assert without_idle_prefetches(in_order, PAIR, WIDE).prefetch is None
     assert without_idle_prefetches(by_turns, PAIR, WIDE) == by_turns
-    assert without_idle_prefetches(halves, PAIR, WIDE) == halves
+    assert without_idle_prefetches(quarters, PAIR, WIDE) == quarters
 
 
 def test_rows_of_a_tile_that_meet_are_one_piece():
@@ -609,7 +640,7 @@ def test_tiles_that_overlap_move_no_line_twice_but_where_they_stream():
         return _cost(Step((Loop(256, 1024, 64),), 0, 0, tile)) / number
 
     assert columns(9, streaming=False) == pytest.approx(columns(12, streaming=False))
-    assert columns(9, streaming=True) > 1.1 * columns(12, streaming=True)
+    assert columns(9, streaming=True) > 1.05 * columns(12, streaming=True)
 
 
 @pytest.mark.parametrize("first", ["rows", "cols"])

@@ -73,9 +73,14 @@ def test_a_loop_of_short_iterations_leaves_it_to_the_one_around_it():
 
 
 def test_negative_iterations_that_are_apart_or_larger_than_the_cache_prefetch_nothing():
-    assert prefetching(Step((Loop(8, 4097, 64),), 0, 0, Copy(4096)), WIDE).prefetch is None
+    assert prefetching(Step((Loop(8, 4096 + 513, 64),), 0, 0, Copy(4096)), WIDE).prefetch is None
+    assert prefetching(Step((Loop(8, 4095, 64),), 0, 0, Copy(4096)), WIDE).prefetch is None
     assert prefetching(Step((Loop(8, 1 << 20, 64),), 0, 0, Copy(1 << 20)), WIDE).prefetch is None
     assert prefetching(Step((TableLoop((0, 4096), (0, 64)),), 0, 0, Copy(4096)), WIDE).prefetch is None
+
+
+def test_small_gaps_between_iterations_are_prefetched_with_them():
+    assert prefetching(Step((Loop(8, 4096 + 512, 64),), 0, 0, Copy(4096)), WIDE).prefetch == 0
 
 
 def test_an_iteration_prefetches_where_l2_holds_two_of_them_and_what_one_writes():

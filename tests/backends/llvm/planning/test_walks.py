@@ -11,6 +11,7 @@ import pytest
 
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import candidates
+from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.backends.llvm.planning.walks import (
     Side,
     Walk,
@@ -21,7 +22,6 @@ from layout_ir.backends.llvm.planning.walks import (
     walked_bytes,
     walks_of,
 )
-from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.dialects.kernel.plan import (
     Axis,
     Blocking,
@@ -36,7 +36,7 @@ from layout_ir.dialects.kernel.plan import (
 )
 from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.cases import random_case
-from tests.backends.llvm.planning.plans import NARROW, WIDE
+from tests.backends.llvm.planning.plans import WIDE
 
 
 def test_a_walk_goes_through_no_fewer_bytes_than_there_are():
@@ -87,8 +87,13 @@ def test_what_is_gone_through_byte_by_byte_is_in_order():
     assert is_in_order([(16, 1), (49, 16), (1, 5), (7, 784)]) and is_in_order([(4096, 1), (3, 1 << 20)])
 
 
-def test_negative_halves_of_lines_and_sequences_by_turns_are_in_no_order():
-    assert not is_in_order([(32, 1), (49, 64), (2, 32)]) and not is_in_order([(16, 1), (2, 784), (49, 16)])
+def test_halves_of_lines_and_what_is_read_twice_are_in_order():
+    assert is_in_order([(32, 1), (49, 64), (2, 32)])
+    assert is_in_order([(16, 1), (32, 16), (2, 272), (4, 784)])  # 49 rows in blocks of 32
+
+
+def test_negative_quarters_of_lines_and_sequences_by_turns_are_in_no_order():
+    assert not is_in_order([(16, 1), (49, 64), (4, 16)]) and not is_in_order([(16, 1), (2, 784), (49, 16)])
 
 
 def test_ways_that_are_interleaved_are_read_by_turns_and_written_when_they_are_taken_apart():
@@ -117,13 +122,12 @@ def test_lines_that_share_sets_are_held_as_far_as_there_are_ways():
     [(Loop(49, 64, 4), Axis(16, 196), True), (Loop(48, 64, 4), Axis(16, 192), False)],
 )
 def test_stores_cross_lines_where_columns_begin_within_them(rows: Loop, columns: Axis, crosses: bool):
-    assert crosses_lines(Step((), 0, 0, move_tile(rows, columns, 4, WIDE)), WIDE) == crosses
+    assert crosses_lines(Step((), 0, 0, move_tile(rows, columns, 4, WIDE)), 64) == crosses
 
 
 def test_negative_parts_of_lines_that_have_places_of_their_size_cross_none():
     halves = Step((Loop(2, 16, 784),), 0, 0, Copy(16, Loop(49, 32, 16)))
-    assert not crosses_lines(halves, WIDE)
-    assert crosses_lines(replace(halves, loops=(Loop(2, 16, 788),)), WIDE)
-    # A register of 16 bytes, of one of 32 every other line.
-    wide = Step((Loop(2, 64, 80),), 0, 0, Copy(64))
-    assert not crosses_lines(wide, NARROW) and crosses_lines(wide, WIDE)
+    assert not crosses_lines(halves, 64)
+    assert crosses_lines(replace(halves, loops=(Loop(2, 16, 788),)), 64)
+    lines = Step((Loop(2, 64, 96),), 0, 0, Copy(64))
+    assert not crosses_lines(lines, 32) and crosses_lines(lines, 64)

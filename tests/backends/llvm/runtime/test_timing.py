@@ -99,9 +99,7 @@ def test_a_call_that_finds_its_data_where_others_left_it_is_not_counted(monkeypa
         now += (0.0006, 0.0003, 0.0002)[behind] if behind < 3 else 0.0001
 
     monkeypatch.setattr(timing, "perf_counter", lambda: now)
-    times = race(
-        {name: partial(run, name) for name in "ab"}, lambda _: 1.0, Limits(0.0, 0.0, fewest=6)
-    )
+    times = race({name: partial(run, name) for name in "ab"}, lambda _: 1.0, Limits(0.0, 0.0, fewest=6))
     assert [*times.rounds["a"], *times.rounds["b"]] == pytest.approx([0.0001] * 12)
 
 
