@@ -64,6 +64,9 @@ class MachineProfile:
     staging_copied_ns: float
     """Nanoseconds more per line that is transposed from a buffer in L1, to which lines of the source are copied,
     through the caches (as `staging_ns`, where it was not measured; on Zen 3 0.7)."""
+    staging_scattered_ns: float
+    """Nanoseconds more per line in memory that tiles over a buffer that is streamed read from 64 rows by turns (2.1; on
+    Emerald Rapids 0)."""
     page_ns: float
     """Nanoseconds more per line where more pages lie between two neighbours than the first TLB has entries."""
     sequences: int
@@ -156,6 +159,7 @@ def built_in_profile(l2: int, l3: int, cpu: str = "") -> MachineProfile:
         staging_ns=1.3,
         staging_streamed_ns=1.0,
         staging_copied_ns=1.3,
+        staging_scattered_ns=0.0,
         page_ns=0.1,
         sequences=16,
         prefetch_gain=0.94,
@@ -180,6 +184,7 @@ def _of_zen3(profile: MachineProfile, l2: int, l3: int) -> MachineProfile:
         staging_ns=1.2,
         staging_streamed_ns=0.4,
         staging_copied_ns=0.7,
+        staging_scattered_ns=0.7,
         page_ns=0.03,
         sequences=16,
         prefetch_gain=0.9,
@@ -212,6 +217,7 @@ def _by_caches(l2: int, l3: int) -> MachineProfile:
         staging_ns=0.4,
         staging_streamed_ns=0.6,
         staging_copied_ns=0.4,
+        staging_scattered_ns=2.1,
         page_ns=0.2,
         sequences=8,
         prefetch_gain=1.0,

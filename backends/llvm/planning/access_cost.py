@@ -152,7 +152,7 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     rows = max(profile.sequences, high)
     ordered = pieces_of(reads, rows, machine, held=False, total=True, followed=True)
     jumping_reads = ordered.jumps > rows and ordered.piece < PAGE
-    staging = _staging_cost(step.kernel, machine, in_memory=in_memory, jumping_reads=jumping_reads)
+    staging = _staging_cost(step.kernel, machine, in_memory=in_memory)
     # A line that is written through the caches is read first, and none is on its way where it jumps. Measured on Zen 3,
     # 147 MiB of f32 with 64 channels from nhwc to nchw, GB/s in tiles past the caches and from a buffer through them
     # 10.1 and 6.2; on Zen 4, 120 MiB of bf16 from nchw with 512 channels of 7 x 7 to nhwc, ns per line in blocks of 16
@@ -165,6 +165,8 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         line *= 1 + _UNFOLLOWED * min(volume / limit - 1, 1.0)
     held = max(limit, machine.l3 // 2)
     beyond = min(max(volume / held - 1, 0.0), 1.0)
+    if streaming and isinstance(step.kernel, Staged) and step.kernel.iterations == 1:
+        staging += beyond * profile.staging_scattered_ns * _unfollowed(reads, machine)
     is_across = _lies_across(work.kernel)
     if is_across and not prefetched and not jumping_reads:
         line *= 1 + _UNFOLLOWED * beyond
@@ -249,22 +251,17 @@ def _line(volume: int, limit: int, machine: Machine, *, streaming: bool) -> floa
     return profile.cached_ns + grown**2 * max(profile.streamed_ns - profile.cached_ns, 0.0)
 
 
-def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool, jumping_reads: bool) -> float:
+def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float:
     """Nanoseconds per line that the way over a buffer adds, of a kernel that has one.
 
-    Where lines are in memory, those that are read from many places by turns come no earlier for what is streamed
-    meanwhile. Measured on Zen 4, 120 MiB of f32 from nchw to nhwc, GB/s in tiles and over a buffer that is streamed 43
-    and 26, from blocks of 16 channels to nchw 53 and 47; of 24 MiB both as fast. Lines that are copied to a buffer from
-    memory leave no time in which stores are under way: no part of the price is saved there. Measured on Zen 3, 128 MiB
-    of bytes, 128 channels from nchw to nhwc, GB/s in tiles and so: 5.2 and 4.4.
+    Lines that are copied to a buffer from memory leave no time in which stores are under way: no part of the price is
+    saved there. Measured on Zen 3, 128 MiB of bytes, 128 channels from nchw to nhwc, GB/s in tiles and so: 5.2 and 4.4.
     """
     if not isinstance(kernel, Staged):
         return 0.0
     profile = machine.profile
     if kernel.streaming:
         streamed = profile.staging_streamed_ns * (_BESIDE_MEMORY if in_memory else 1.0)
-        if in_memory and jumping_reads:
-            streamed = max(streamed, profile.staging_copied_ns)
         crossing = index(kernel.extent) >= PAGE and any(
             crosses_lines(step, LINE // 2) for step in kernel.steps
         )

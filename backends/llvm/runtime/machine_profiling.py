@@ -26,16 +26,23 @@ from typing import Any
 from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
-from layout_ir.backends.llvm.machine.machine import LINE, PAGE, Machine, detected, processor_name
+from layout_ir.backends.llvm.machine.machine import LINE, Machine, detected, processor_name
 from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan, streams
-from layout_ir.backends.llvm.planning.staging import copied_tiles
-from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.compiled_plan import load
+from layout_ir.backends.llvm.runtime.profiling_plans import (
+    copy_in_pieces,
+    copy_of,
+    lines_by_turns,
+    narrowed_rows,
+    rows_over_buffer,
+    scattered_lines,
+    transpositions,
+)
 from layout_ir.backends.llvm.runtime.timing import Limits, bytes_at_page, race
-from layout_ir.dialects.kernel.plan import Axis, Blocking, Copy, Kernel, Loop, Plan, Staged, Step, Tile
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.quantization import Conversion
 
 SECONDS = 2.5
@@ -143,7 +150,7 @@ class _Measurement:
         parts: Sequence[Callable[[MachineProfile], MachineProfile]] = (
             self._streaming_volumes, self._lines, self._dispatch, self._wake, self._conflicts,
             self._scattered_streams, self._staging, self._copied, self._sequences, self._prefetch_gain,
-            self._multistride_gains, self._prefetched_jumps, self._prefetch_distance,
+            self._multistride_gains, self._prefetched_jumps, self._scattered_staging, self._prefetch_distance,
         )  # fmt: skip
         for part in parts:
             if perf_counter() < self.deadline:
@@ -164,7 +171,7 @@ class _Measurement:
 
     def _lines(self, profile: MachineProfile) -> MachineProfile:
         cached, memory = 4 * self.machine.l2, self.volumes[-1]
-        plans = [_copy(volume // 2, streaming=s) for volume in (cached, memory) for s in (False, True)]
+        plans = [copy_of(volume // 2, streaming=s) for volume in (cached, memory) for s in (False, True)]
         # A virtual CPU that rested is slow at first.
         self._seconds(plans[:1], 3)
         # By turns, the large ones would empty the caches before each turn of the others.
@@ -185,7 +192,9 @@ class _Measurement:
         if not self.machine.streams:
             return profile
         transposed = self._crossover(self._transposition(ElementPair(4, 4)), profile.streaming_volume)
-        few = self._crossover(lambda volume, s: _copy(volume // 2, streaming=s), profile.streaming_volume_few)
+        few = self._crossover(
+            lambda volume, s: copy_of(volume // 2, streaming=s), profile.streaming_volume_few
+        )
         converting = ElementPair.of(Conversion("f32", "bf16"))
         converted = self._crossover(self._transposition(converting), profile.streaming_volume_converting)
         shared = profile.streaming_volume_shared
@@ -235,8 +244,8 @@ class _Measurement:
         (l1_way, _), (l2_way, _) = self.machine.ways
         volume = 4 * self.machine.l2
         strides = l1_way, l1_way + LINE, l2_way // 2, 4 * l1_way + LINE
-        plans = [_scattered_lines(volume // 2, stride, _PIECES) for stride in strides]
-        many = _scattered_lines(volume // 2, l1_way + LINE, 4 * _PIECES)
+        plans = [scattered_lines(volume // 2, stride, _PIECES) for stride in strides]
+        many = scattered_lines(volume // 2, l1_way + LINE, 4 * _PIECES)
         l1, free, l2, free_far, pages = self._seconds([*plans, many], 3 * _ROUNDS)
         lines = [index(plan.dst_bytes) / LINE for plan in (*plans, many)]
         l1, free, l2, free_far, pages = (
@@ -258,7 +267,7 @@ class _Measurement:
             return profile
         (way, _), _ = self.machine.ways
         plans = [
-            _scattered_lines(self._beyond_l2() // 2, stride, number, streaming=True)
+            scattered_lines(self._beyond_l2() // 2, stride, number, streaming=True)
             for stride, number in ((way, 1), (way + LINE, _PIECES), (way, _PIECES))
         ]
         one, apart, shared = (
@@ -281,7 +290,7 @@ class _Measurement:
         ways = [False, True] if self.machine.streams else [False]
         (way, _), _ = self.machine.ways
         plans = [
-            _pieces(2 * self.machine.l2, way, over_buffer=over_buffer, streaming=streaming)
+            copy_in_pieces(2 * self.machine.l2, way, over_buffer=over_buffer, streaming=streaming)
             for streaming in ways
             for over_buffer in (False, True)
         ]
@@ -297,7 +306,7 @@ class _Measurement:
     def _copied(self, profile: MachineProfile) -> MachineProfile:
         """What a line costs more that is transposed from a buffer of copied lines, and not directly, where lines have
         sets of their own; the profile itself where tiles write no whole lines."""
-        plans = _transpositions(2 * self.machine.l2, self.machine)
+        plans = transpositions(2 * self.machine.l2, self.machine)
         if not plans:
             return profile
         *direct, copied = self._seconds(plans, 2 * _ROUNDS)
@@ -306,7 +315,7 @@ class _Measurement:
 
     def _sequences(self, profile: MachineProfile) -> MachineProfile:
         volume = self._beyond_l2()
-        one, *several = self._seconds([_by_turns(volume // 2, k) for k in (1, *_SEQUENCES)], 2 * _ROUNDS)
+        one, *several = self._seconds([lines_by_turns(volume // 2, k) for k in (1, *_SEQUENCES)], 2 * _ROUNDS)
         followed = takewhile(lambda pair: pair[1] <= _LOSS * one, zip(_SEQUENCES, several, strict=True))
         return replace(profile, sequences=max((number for number, _ in followed), default=1))
 
@@ -366,13 +375,27 @@ class _Measurement:
         if not self.machine.streams:
             return profile
         volume = self.volumes[-1]
-        plans = [_rows_by_turns(2 * volume // 3, _PIECES), _copy(volume // 2, streaming=True)]
+        plans = [narrowed_rows(2 * volume // 3, _PIECES), copy_of(volume // 2, streaming=True)]
         times = self._seconds(plans, 2 * _ROUNDS, usual=True)
         # Both read and write lines; a copy as many of these as of those.
         lines = [index(plan.src_bytes + plan.dst_bytes) / LINE / 2 for plan in plans]
         read = index(plans[0].src_bytes) / LINE
         jump = 1e9 * (times[0] - times[1] * lines[0] / lines[1]) / read
         return replace(profile, prefetched_jump_ns=round(min(max(jump, 0.0), profile.memory_ns), 3))
+
+    def _scattered_staging(self, profile: MachineProfile) -> MachineProfile:
+        """What lines in memory cost more than those of a streamed copy that tiles over a buffer read from many rows."""
+        volume = self.volumes[-1]
+        plan = rows_over_buffer(volume // 2, _PIECES, self.machine) if self.machine.streams else None
+        if plan is None:
+            return profile
+        plans = [plan, copy_of(volume // 2, streaming=True)]
+        staged, copied = (
+            1e9 * time / (index(plan.dst_bytes) / LINE)
+            for plan, time in zip(plans, self._seconds(plans, 2 * _ROUNDS, usual=True), strict=True)
+        )
+        more = round(min(max(staged - copied, 0.0), 2 * profile.memory_ns), 3)
+        return replace(profile, staging_scattered_ns=more)
 
     def _prefetch_distance(self, profile: MachineProfile) -> MachineProfile:
         distances = 256, 128, 512, 1024
@@ -396,7 +419,7 @@ class _Measurement:
             return profile
         x, y = self.buffers  # not their addresses, with which a call takes 3 us more than the copy
         for shift in range(14, 18):
-            plan = _copy(1 << shift, streaming=False)
+            plan = copy_of(1 << shift, streaming=False)
             calls = {str(threads): partial(load(plan, self.machine, threads), x, y) for threads in (1, 2)}
             limits = Limits(seconds=inf, fewest=9, most=9, batch=0.0005)
             times = race(calls, lambda _: inf, limits)
@@ -409,7 +432,7 @@ class _Measurement:
         if thread_pool.available(2) < 2:
             return profile
         size = 4 * self.machine.l2
-        address = load(_copy(size, streaming=False), self.machine, 2).address
+        address = load(copy_of(size, streaming=False), self.machine, 2).address
         x, y = (int(buffer.ctypes.data) for buffer in self.buffers)
         pool = thread_pool.ensure(2)
         asleep: list[float] = []
@@ -466,74 +489,3 @@ def _believed_gain(measured: float) -> float:
 
 def _printable(name: str) -> str:
     return "".join(c if c.isprintable() else " " for c in name)[:100]
-
-
-def _copy(size: int, *, streaming: bool) -> Plan:
-    """A copy of `size` bytes, rounded down to pages."""
-    pages = size // PAGE
-    return _plan(pages * PAGE, Step((), 0, 0, Copy(PAGE, Loop(pages, PAGE, PAGE), streaming)))
-
-
-def _scattered_lines(size: int, stride: int, number: int, *, streaming: bool = False) -> Plan:
-    """Copies of lines from one end of the source to the other, to `number` places `stride` bytes apart by turns."""
-    group = number * stride
-    inner = stride // LINE
-    groups = max(size // group, 1)
-    loops = tuple(x for x in (Loop(groups, group, group), Loop(inner, number * LINE, LINE)) if x.count > 1)
-    return _plan(groups * group, Step(loops, 0, 0, Copy(LINE, Loop(number, LINE, stride), streaming)))
-
-
-def _pieces(size: int, way: int, *, over_buffer: bool, streaming: bool) -> Plan:
-    """A copy in pieces of eight lines from one end of the source to the other, to 32 places by turns, as blocks of a
-    transposition write them (`planning/staging.py`), which begin in other sets of L1 than their neighbours."""
-    piece, number = 8 * LINE, 32
-    stride, row = way + piece, piece + LINE  # an odd number of lines
-    group = number * stride
-    groups = max(size // group, 1)
-    loops = Loop(groups, group, group), Loop(stride // piece, number * piece, piece)
-    kernel: Kernel = Copy(piece, Loop(number, piece, stride), streaming)
-    if over_buffer:
-        filled = Step((), 0, 0, Copy(piece, Loop(number, piece, row)), -1)
-        kernel = Staged(piece, (filled,), streaming, number, stride, row)
-    return _plan(groups * group, Step(loops, 0, 0, kernel))
-
-
-def _transpositions(size: int, machine: Machine) -> list[Plan]:
-    """A matrix of f32 transposed in tiles, by columns and by rows, and from a buffer to which lines are copied.
-
-    Rows of both sides are an odd number of lines, so that neighbours begin in other sets. None where there is no such
-    buffer.
-    """
-    (way, _), _ = machine.ways
-    rows = (way + LINE) // 4
-    lines = max(size // (way + LINE) // LINE // 2 * 2 - 1, 5)
-    cols = lines * LINE // 4
-    tile = move_tile(Loop(rows, 4 * cols, 4), Axis(cols, 4 * rows), 4, machine)
-    step = Step((), 0, 0, tile)
-    turned = replace(step, kernel=replace(tile, schedule=tile.schedule[::-1]))
-    plan = replace(_plan(4 * rows * cols, step), width=4)
-    copied = list(copied_tiles(step, machine))[-1:]
-    return [replace(plan, steps=tuple(steps)) for steps in ([step], [turned], *copied)] if copied else []
-
-
-def _by_turns(size: int, number: int) -> Plan:
-    """A copy of lines by turns from so many sequences, which begin in sets of their own."""
-    lines = size // number // LINE
-    apart = -(-lines * LINE // PAGE) * PAGE + 3 * LINE
-    turns = Loop(lines, LINE, number * LINE)
-    return _plan(number * apart, Step((turns,), 0, 0, Copy(LINE, Loop(number, apart, LINE))))
-
-
-def _rows_by_turns(size: int, number: int) -> Plan:
-    """Lines of `number` rows of f32 by turns, prefetched, narrowed to i8 and streamed in order."""
-    row = 3 * PAGE + 4 * LINE  # rows begin in other sets than their neighbours
-    columns = row // 4
-    schedule = Blocking("cols", LINE // 4), Blocking("rows", number)
-    tile = Tile(1, Axis(number, row), Axis(columns, number), schedule, streaming=True, prefetch_distance=256)
-    image = Loop(-(-size // (number * row)), number * row, number * columns)
-    step = Step((image,), 0, 0, tile)
-    return Plan(1, image.count * image.src, image.count * image.dst, (step,), Conversion("f32", "i8"))
-
-
-def _plan(size: int, step: Step) -> Plan:
-    return Plan(1, size, size, (step,))

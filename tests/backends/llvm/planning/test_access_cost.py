@@ -515,9 +515,18 @@ def test_a_buffer_whose_stores_go_on_in_other_pages_costs_more():
 
 
 def test_many_rows_that_tiles_over_a_buffer_read_by_turns_cost_more_in_memory():
-    more, less = (_cost(_blocks(64), volume=volume) for volume in (64 << 20, 8 << 20))
-    in_order = [_cost(_blocks(8), volume=volume) for volume in (64 << 20, 8 << 20)]
-    assert more - less > in_order[0] - in_order[1]
+    free, dear = (
+        replace(WIDE, measured=replace(WIDE.profile, staging_scattered_ns=price, sequences=16))
+        for price in (0.0, 2.0)
+    )
+
+    def more(rows: int, volume: int = 64 << 20) -> float:
+        return _cost(_blocks(rows), volume=volume, machine=dear) - _cost(
+            _blocks(rows), volume=volume, machine=free
+        )
+
+    assert more(16) == 0 < more(32) < more(64) < more(128)
+    assert more(64, 8 << 20) == 0
 
 
 def test_parts_of_lines_that_many_places_have_by_turns_are_read_more_than_once():
@@ -676,6 +685,7 @@ def _random_machine(rng: Random) -> Machine:
             "multistride_copy_gain": rng.choice((0.8, 1.2)),
             "multistride_narrowing_gain": rng.choice((0.8, 1.2)),
             "multistride_tile_gain": rng.choice((0.8, 1.2)),
+            "staging_scattered_ns": rng.uniform(0, 9),
             "multistride_cached_gain": rng.choice((0.8, 1.2)),
             "prefetch_distance": size(0, 14),
             "dispatch_bytes": size(0, 20),

@@ -16,6 +16,7 @@ from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_pro
 from layout_ir.backends.llvm.runtime import machine_profiling
 from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.backends.llvm.runtime.machine_profiling import measure_profile
+from layout_ir.backends.llvm.runtime.profiling_plans import copy_of
 from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Staged, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 
@@ -144,7 +145,7 @@ def test_the_volume_from_which_on_streams_win_is_found_whatever_the_last_level_c
 
 def _plain_copy(volume: int, streaming: bool) -> Plan:
     """The copy that the measurement makes."""
-    return vars(machine_profiling)["_copy"](volume // 2, streaming=streaming)
+    return copy_of(volume // 2, streaming=streaming)
 
 
 def _apart(plan: Plan) -> int:
@@ -303,6 +304,36 @@ def test_what_prefetched_jumps_cost_is_measured_in_memory(monkeypatch: pytest.Mo
 def test_negative_prefetched_jumps_that_are_faster_cost_nothing(monkeypatch: pytest.MonkeyPatch):
     measurement = _measurement(monkeypatch, lambda plan: 40.0 if _reads_rows(plan) else 32.0)
     assert measurement._prefetched_jumps(PROFILE).prefetched_jump_ns == 0
+
+
+def test_what_rows_over_a_buffer_cost_in_memory_is_measured(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Plan] = []
+
+    def rate(plan: Plan) -> float:
+        seen.append(plan)
+        return 16.0 if _is_staged(plan) else 32.0
+
+    # 64 bytes read and 64 written: 8 ns; in a copy 4.
+    assert _measurement(monkeypatch, rate)._scattered_staging(PROFILE).staging_scattered_ns == pytest.approx(
+        4
+    )
+    assert {*map(_is_staged, seen)} == {False, True}
+    for plan in seen:
+        check_plan(plan)
+        assert plan.src_bytes + plan.dst_bytes > SMALL.l3
+
+
+@pytest.mark.parametrize("machine", [SMALL, replace(SMALL, may_stream=False), replace(SMALL, vector=16)])
+def test_negative_rows_over_a_buffer_that_are_faster_or_that_no_tile_moves_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch, machine: Machine
+):
+    measurement = _measurement(monkeypatch, lambda plan: 40.0 if _is_staged(plan) else 32.0, machine)
+    free = replace(PROFILE, staging_scattered_ns=0.0)
+    assert measurement._scattered_staging(free) == free
+
+
+def _is_staged(plan: Plan) -> bool:
+    return isinstance(plan.steps[0].kernel, Staged)
 
 
 def _reads_rows(plan: Plan) -> bool:
