@@ -165,7 +165,12 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         line *= 1 + _UNFOLLOWED * min(volume / limit - 1, 1.0)
     held = max(limit, machine.l3 // 2)
     beyond = min(max(volume / held - 1, 0.0), 1.0)
-    if streaming and isinstance(step.kernel, Staged) and step.kernel.iterations == 1:
+    if (
+        streaming
+        and isinstance(step.kernel, Staged)
+        and step.kernel.iterations == 1
+        and step.prefetch is None
+    ):
         staging += beyond * profile.staging_scattered_ns * _unfollowed(reads, machine)
     is_across = _lies_across(work.kernel)
     if is_across and not prefetched and not jumping_reads:

@@ -520,13 +520,12 @@ def test_many_rows_that_tiles_over_a_buffer_read_by_turns_cost_more_in_memory():
         for price in (0.0, 2.0)
     )
 
-    def more(rows: int, volume: int = 64 << 20) -> float:
-        return _cost(_blocks(rows), volume=volume, machine=dear) - _cost(
-            _blocks(rows), volume=volume, machine=free
-        )
+    def more(rows: int, volume: int = 64 << 20, prefetch: int | None = None) -> float:
+        step = _blocks(rows, prefetch=prefetch)
+        return _cost(step, volume=volume, machine=dear) - _cost(step, volume=volume, machine=free)
 
     assert more(16) == 0 < more(32) < more(64) < more(128)
-    assert more(64, 8 << 20) == 0
+    assert more(64, 8 << 20) == more(64, prefetch=0) == 0
 
 
 def test_parts_of_lines_that_many_places_have_by_turns_are_read_more_than_once():
