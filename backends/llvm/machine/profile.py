@@ -83,7 +83,7 @@ class MachineProfile:
     multistride_tile_gain: float
     """The same for tiles that stream to 16 places what they read in order (on Zen 3 1.5)."""
     multistride_cached_gain: float
-    """The same for copies and conversions through the caches, of what these do not hold (0.95; on Zen 3, bf16 to f32,
+    """The same for copies and conversions through the caches, of what these do not hold (1; on Zen 3, bf16 to f32,
     1.5)."""
     prefetched_jump_ns: float
     """Nanoseconds more per line in memory that is read from one of 64 rows by turns, and prefetched, than in a copy
