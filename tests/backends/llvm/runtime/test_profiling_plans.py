@@ -29,7 +29,7 @@ def _check(plan: Plan) -> dict[int, int]:
     check_plan(plan)
     moved = evaluate(plan)
     assert all(isinstance(what, Moved) for what in moved.values())
-    return {place: what.place for place, what in moved.items() if isinstance(what, Moved)}
+    return {place: index(what.place) for place, what in moved.items() if isinstance(what, Moved)}
 
 
 @pytest.mark.parametrize("streaming", [False, True])
