@@ -82,11 +82,9 @@ def narrowed_rows(size: int, number: int) -> Plan:
 
 
 def rows_over_buffer(size: int, number: int, machine: Machine) -> Plan | None:
-    """Lines of `number` rows of f32 by turns, transposed into a buffer that is streamed from end to end; None where the
-    machine has no such buffer."""
+    """Lines of `number` rows of f32 by turns, transposed into a buffer that is streamed from end to end; None where L1
+    has no room for one."""
     tile = move_tile(Loop(number, _ROW, 4), Axis(_ROW // 4, 4 * number), 4, machine)
-    if not isinstance(tile, Tile):
-        return None
     images = max(size // (number * _ROW), 1)
     step = Step((Loop(images, number * _ROW, number * _ROW),), 0, 0, replace(tile, streaming=True))
     for steps in streamed_orders(step, machine):
