@@ -27,10 +27,11 @@ _AFTER_REST = 16
 """Unmeasured calls after a pause. A virtual CPU that rests is another's meanwhile: it comes back at a fifth of its
 speed, and what the caches held it has to win back from its neighbours, which takes several passes over the data."""
 
-_AFTER_OTHERS = 4
+_AFTER_OTHERS = 8
 """Unmeasured calls behind another contender, whose threads may spin, and whose data is in the last level, or which has
-written ours past it. Measured on Zen 4, 8 MiB of f32 from nchw to nhwc through the caches, us of each call behind
-stores past them: 620, 250, 125, 106, 104, and then 98."""
+written ours past it. Measured on Zen 4, 16 MiB of f32 from nhwc to nchw through the caches, us of each call behind
+copies of other data: 1325, 1112, 943, 579, 421, 363, 315, and then 280; 8 MiB behind stores past the caches to the same
+place 620, 250, 125, 106, and then 98."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def _timed(
         _warm_up(run, _AFTER_REST, 6 * batch)
     before = sound()
     if pause or warm:
-        _warm_up(run, _AFTER_OTHERS, batch)
+        _warm_up(run, _AFTER_OTHERS, 3 * batch)
     start = perf_counter()
     for _ in range(number):
         run()
