@@ -65,8 +65,8 @@ class MachineProfile:
     """Nanoseconds more per line that is transposed from a buffer in L1, to which lines of the source are copied,
     through the caches (as `staging_ns`, where it was not measured; on Zen 3 0.7)."""
     staging_scattered_ns: float
-    """Nanoseconds more per line in memory that tiles over a buffer that is streamed read from 64 rows by turns (2.1; on
-    Emerald Rapids 0)."""
+    """Nanoseconds more per line in memory with which a buffer that is streamed is filled from 64 rows by turns (1.9; on
+    Emerald Rapids 0; on Zen 3, where it was not measured, as `staging_copied_ns`)."""
     page_ns: float
     """Nanoseconds more per line where more pages lie between two neighbours than the first TLB has entries."""
     sequences: int
@@ -217,7 +217,7 @@ def _by_caches(l2: int, l3: int) -> MachineProfile:
         staging_ns=0.4,
         staging_streamed_ns=0.6,
         staging_copied_ns=0.4,
-        staging_scattered_ns=2.1,
+        staging_scattered_ns=1.9,
         page_ns=0.2,
         sequences=8,
         prefetch_gain=1.0,

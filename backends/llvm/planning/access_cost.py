@@ -90,7 +90,7 @@ first, and what is streamed behind it waits. Measured on Zen 4, ns more for each
 _CROSSING = 1.0
 """What stores that go on in another page cost each line of a buffer that is streamed, in lines through the caches: what
 is read behind them waits. Measured on Zen 4, f32 from blocks of 16 channels of 7 x 7 to nchw, 6 MiB, ns per line within
-a page and over 12 KiB 2.4 and 3.9."""
+a page and over 15 KiB 2.4 and 3.9."""
 
 _STREAMED_CONFLICT = 0.4
 """What a conflict in L1 costs a store past the caches, as a part of what it costs one through them."""
@@ -114,7 +114,7 @@ _IDLE = 0.97
 """The gain by prefetches below which they are left out where the processor follows reads; nearer to 1 it is noise."""
 
 _SHORT = 2 * PAGE
-"""Bytes of an iteration up to which the processor has itself fetched the next one, if it is read byte by byte. Measured
+"""Bytes of an iteration up to which the processor has itself fetched the next one, if it is read in order. Measured
 on Zen 4, 120 MiB to nchw over a buffer, GB/s without and with prefetches: f32 of 16 channels of 7 x 7, 3136 bytes, 40
 and 26; bytes of 32 channels of 14 x 14 to blocks of 8, 6272 bytes, 43 and 39; bf16 of 8 channels of 28 x 28, 12544
 bytes, 22 and 39."""
@@ -152,7 +152,6 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     rows = max(profile.sequences, high)
     ordered = pieces_of(reads, rows, machine, held=False, total=True, followed=True)
     jumping_reads = ordered.jumps > rows and ordered.piece < PAGE
-    staging = _staging_cost(step.kernel, machine, in_memory=in_memory)
     # A line that is written through the caches is read first, and none is on its way where it jumps. Measured on Zen 3,
     # 147 MiB of f32 with 64 channels from nhwc to nchw, GB/s in tiles past the caches and from a buffer through them
     # 10.1 and 6.2; on Zen 4, 120 MiB of bf16 from nchw with 512 channels of 7 x 7 to nhwc, ns per line in blocks of 16
@@ -165,12 +164,8 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         line *= 1 + _UNFOLLOWED * min(volume / limit - 1, 1.0)
     held = max(limit, machine.l3 // 2)
     beyond = min(max(volume / held - 1, 0.0), 1.0)
-    if (
-        streaming
-        and isinstance(step.kernel, Staged)
-        and step.kernel.iterations == 1
-        and step.prefetch is None
-    ):
+    staging = _staging_cost(step.kernel, machine, in_memory=in_memory)
+    if _is_filled_from_rows(step):
         staging += beyond * profile.staging_scattered_ns * _unfollowed(reads, machine)
     is_across = _lies_across(work.kernel)
     if is_across and not prefetched and not jumping_reads:
@@ -267,12 +262,21 @@ def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float
     profile = machine.profile
     if kernel.streaming:
         streamed = profile.staging_streamed_ns * (_BESIDE_MEMORY if in_memory else 1.0)
+        # A register of a line is stored in halves: columns that begin with these go on in no other page (Zen 4).
         crossing = index(kernel.extent) >= PAGE and any(
             crosses_lines(step, LINE // 2) for step in kernel.steps
         )
         return streamed + (_CROSSING * profile.cached_ns if crossing else 0.0)
     copied = kernel.then and isinstance(kernel.steps[0].kernel, Copy) and not in_memory
     return profile.staging_copied_ns if copied else profile.staging_ns
+
+
+def _is_filled_from_rows(step: Step) -> bool:
+    """Whether a buffer that is streamed is filled with what nobody prefetches as it lies: the next iteration of a loop,
+    or the next block of rows."""
+    kernel = step.kernel
+    is_buffer = isinstance(kernel, Staged) and kernel.streaming and index(kernel.iterations) == 1
+    return is_buffer and step.prefetch is None
 
 
 def _read_cost(side: Side, machine: Machine, at_once: int, again: float, *, prefetched: bool) -> float:
@@ -423,10 +427,10 @@ def _crowded(side: Side, way: int) -> float:
 def without_idle_prefetches(step: Step, pair: ElementPair, machine: Machine) -> Step:
     """`step`, without prefetches of its next iteration where these only cost time.
 
-    They do so where the processor itself fetches what is read. Over a buffer, that is where short iterations read it
-    byte by byte. Measured on Zen 4, 120 MiB, GB/s without and with prefetches: bf16 from blocks of 8 channels of 7 x 7
-    to blocks of 16, two sequences by turns, 16 and 32, and bytes from blocks of 32 to nchw, the first halves of 64
-    lines and then the others, 13 and 27.
+    They do so where the processor itself fetches what is read. Over a buffer, that is where short iterations read it in
+    order. Measured on Zen 4, 120 MiB, GB/s without and with prefetches: bf16 from blocks of 8 channels of 7 x 7 to
+    blocks of 16, two sequences by turns, 16 and 42, and bytes from blocks of 32 channels of 14 x 14 to nchw, 16
+    channels of all pixels and then the others, 17 and 34.
     In tiles, where the profile says so, it is where few sequences are read, a page or more of each, in so small parts
     that there are many prefetches.
     """

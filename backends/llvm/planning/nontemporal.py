@@ -55,10 +55,10 @@ longer than their lines take memory. Measured on Zen 3, 2048 x 1024 of f32 in bl
 8.5 and 14.7; 2048 x 2048 of bf16 13.7 and 14.1, of bytes 24.9 and 17.4."""
 
 _ONE_PAGE = PAGE - LINE
-"""Bytes of a buffer within a page, in which it begins where the destination begins in its line. Stores that go on in
-another page are no longer under way with what is read behind them. Measured on Zen 4, f32 from blocks of 16 channels of
-7 x 7 to nchw over 3136 bytes, GB/s of 6 and 100 MiB where the buffer begins at most 512 bytes behind a page 52 and 40,
-farther behind 26 and 25; in half lines 56 wherever it is."""
+"""Bytes of a buffer that lies within a page, in which it begins where the destination begins in its line. A store that
+ends in another page takes some 95 ns where what was written is read behind it. Measured on Zen 4, f32 from blocks of 16
+channels of 7 x 7 to nchw over 3136 bytes, GB/s of 6 and 100 MiB where the buffer begins at most 512 bytes behind a page
+50 and 40, farther behind 24 to 27 and 22 to 25; of columns that begin with lines or their halves 56 wherever it is."""
 
 _LEAST_STAGED = 8 * LINE
 """Bytes below which a staging buffer does not pay; its flush relies on at least one line."""
@@ -274,12 +274,14 @@ def _staged(steps: Sequence[Step], machine: Machine) -> list[Step] | None:
     if any(_end(step) is None or (_end(step) or 0) > base + size for step in inner):
         return None
     largest = machine.l1 // 2  # the rest is for the source
-    most = _ONE_PAGE if any(crosses_lines(step, machine.vector) for step in inner) else largest
+    is_crossing = any(crosses_lines(step, machine.vector) for step in inner)
+    most = min(_ONE_PAGE, largest) if is_crossing else largest
     outer: list[Loop] = []
     while size > most:
         common = _common_loop(inner)
         if common is None or common.dst * common.count != size:
             parts = None
+            # What is no larger than it may be at most is cut only into parts within a page, or else left whole.
             if common is None and len(inner) == 1:
                 bound = most if size <= largest else staging_size(machine)
                 parts = _columns_staged(inner[0], outer, base, most, bound, machine)
@@ -301,7 +303,7 @@ def _in_whole_lines(
     f32 from blocks of 8 channels of 7 x 7 to nchw, 24 MiB, GB/s over 1568 bytes, over two times as many and through the
     caches 18, 55 and 42. Where `most` bytes are more than a page, three quarters of them are filled: what is prefetched
     meanwhile comes in time. 120 MiB of bf16 from blocks of 16 channels of 7 x 7 to blocks of 8 over 3, 6, 9, 12 and 15
-    KiB 34, 42, 43, 43 and 39.
+    KiB 33, 40, 41, 41 and 37.
     """
     single = [_over_buffer(outer, inner, base, size, machine)]
     if isinstance(size, SymInt) or not outer:

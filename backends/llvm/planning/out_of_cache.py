@@ -16,6 +16,7 @@ from math import gcd
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, PAGE, Machine
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.parallel import finished
+from layout_ir.backends.llvm.planning.walks import GAP
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     Axis,
@@ -28,10 +29,7 @@ from layout_ir.dialects.kernel.plan import (
     iterations,
     read_volume,
 )
-from layout_ir.symbolic.symint import Size, hint_of
-
-_GAP = 8
-"""The part of what an iteration reads that may lie between its end and the next one, and is prefetched in its place."""
+from layout_ir.symbolic.symint import Size, SymInt, hint_of
 
 FOLLOWED = PAGE // 2
 """Bytes of an iteration below which the processor itself has prefetched the source of the next one: it follows a
@@ -204,6 +202,13 @@ def _crowded(stride: Size, number: int, machine: Machine) -> bool:
     return number * gcd(hint_of(stride), way) // way > ways
 
 
+def _is_behind(volume: Size, stride: Size) -> bool:
+    """Whether iterations that read `volume` bytes, `stride` apart, follow each other with no or a small gap."""
+    if isinstance(volume, SymInt) or isinstance(stride, SymInt):
+        return bool(stride == volume)
+    return volume <= stride <= volume * (1 + GAP)
+
+
 def prefetching(step: Step, machine: Machine) -> Step:
     """`step`, whose innermost loop with iterations that read one behind the other prefetches those of the next.
 
@@ -216,7 +221,7 @@ def prefetching(step: Step, machine: Machine) -> Step:
         loop = step.loops[depth]
         if not isinstance(loop, Loop):
             return step
-        if volume >= FOLLOWED and volume <= loop.src <= volume + volume // _GAP:
+        if volume >= FOLLOWED and _is_behind(volume, loop.src):
             return replace(step, prefetch=depth) if held * volume <= machine.l2 else step
         volume *= iterations((loop,))
     return step

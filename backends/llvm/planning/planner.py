@@ -163,7 +163,7 @@ def _planned(
     stream: bool | None,
 ) -> Plan:  # fmt: skip
     steps = _scheduled(work, pair, machine, threads, stream)
-    if not isinstance(work.volume, SymInt) and _is_in_memory(work.volume, machine, threads):
+    if not isinstance(work.volume, SymInt) and _exceeds_caches(work.volume, machine, threads):
         steps = [part for step in steps for part in multistrided(step, pair, machine)]
     steps = _for_threads(steps, threads)
     sizes = pair.src_bytes(src.extent), pair.dst_bytes(dst.extent)
@@ -171,8 +171,8 @@ def _planned(
     return Plan(width, *sizes, tuple(steps), pair.conversion)
 
 
-def _is_in_memory(volume: int, machine: Machine, threads: int) -> bool:
-    """Whether a reorder that reads and writes so many bytes finds few of them in a cache."""
+def _exceeds_caches(volume: int, machine: Machine, threads: int) -> bool:
+    """Whether a reorder that reads and writes so many bytes, even in few sequences, finds few of them in a cache."""
     return volume > min(streaming_volume(machine, threads, few_streams=True), machine.l3)
 
 
@@ -204,10 +204,11 @@ def _scheduled(
     if isinstance(volume, SymInt):
         return through
 
+    may_be_cut = _exceeds_caches(volume, machine, threads)
+
     def cost(steps: Sequence[Step]) -> float:
         parts = [steps_cost([step], volume, pair, machine, threads) for step in steps]
-        in_memory = _is_in_memory(volume, machine, threads)
-        gains = [gain_by_parts(step, pair, machine) if in_memory else 1.0 for step in steps]
+        gains = [gain_by_parts(step, pair, machine) if may_be_cut else 1.0 for step in steps]
         return sum(part / gain for part, gain in zip(parts, gains, strict=True))
 
     past = _streamed_in_best_order(streamed(steps, pair, machine), pair, machine, cost)

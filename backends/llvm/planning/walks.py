@@ -28,7 +28,7 @@ from layout_ir.dialects.kernel.plan import (
 )
 from layout_ir.symbolic.guarding import unguarded
 
-_GAP = 1 / 8
+GAP = 1 / 8
 """The part of a piece up to which a gap behind it does not stop a processor that follows reads. Measured on Zen 3, 2048
 x 1000 of f32 to blocks of 64 columns, past the caches, GB/s block by block and along rows of 4000 bytes, of which 3840
 are read, 12 and 18; but nhwc with 64 channels to nChw16c, in pieces of 64 bytes that are 256 apart, took 1.4 to 1.9
@@ -68,7 +68,7 @@ def pieces_of(
     all levels of the walk together, not each. With `followed` it is asked what the processor follows: gaps of a part
     of a piece do not end it, and no cache has to hold what it has gone through.
     """
-    piece, at, gap = 1, 0, _GAP if followed else 0.0
+    piece, at, gap = 1, 0, GAP if followed else 0.0
     beside: Walk = []  # loops over the sequences that have grown side by side
     while True:
         # Loops that go on where the inner ones ended, or before.
@@ -120,7 +120,7 @@ def is_in_order(walk: Walk) -> bool:
     """Whether a page or more, or all of a walk, is gone through line by line: half of each at least, before any again.
 
     Measured on Zen 4, 120 MiB over a buffer of 3 to 9 KiB, GB/s with prefetches and without: halves of lines 36 and 42,
-    pieces of 16 bytes 32 apart, all of 3 KiB, 33 and 45, 64 apart 31 and 24, from two places by turns 42 and 16.
+    pieces of 16 bytes 32 apart, all of 3 KiB, 31 and 45, 64 apart 31 and 24, from two places by turns 42 and 16.
     """
     extent = 1
     for count, stride in walk:

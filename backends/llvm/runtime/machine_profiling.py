@@ -1,7 +1,7 @@
 """The profile of this machine, measured with kernels of our own in some three seconds at most.
 
 Copies and two transpositions are run through the caches and past them, at volumes from a little more than L2 holds to
-one and a half times the last level: from where on the second way wins, and stays ahead, stores bypass the caches. What
+three times the last level: from where on the second way wins, and stays ahead, stores bypass the caches. What
 of the last level is ours may be little of what is reported, as on a virtual machine, and a core may write faster past
 it than into it; so nothing is derived from its size but where to stop. Copies of single lines to places that share sets
 of a cache, or lie in many pages, against such as do not, give the prices of conflicts and pages; the same past the

@@ -345,7 +345,7 @@ class Step:
 
     `parallel` is the number of the loop whose iterations threads share: one of `loops`, their number for the loop of
     the kernel, -1 for none (every thread does everything, as in the steps of a staging buffer). `prefetch` is the
-    number of the loop that prefetches the source of its next iteration, which lies right behind that of this one.
+    number of the loop that prefetches the source of its next iteration, which lies behind that of this one.
     """
 
     loops: tuple[AnyLoop, ...]

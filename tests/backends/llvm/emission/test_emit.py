@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ step src 0 dst 0
 
 def test_a_buffer_begins_with_a_page():
     value = parse_plan(f"width 4 src 40000 dst 40000 step src 64 dst 128 {STEPS['staged']}")
-    assert "%stage = alloca [1152 x i8], align 4096" in emit_module({"reorder": value}, host())
+    assert re.search(r"%stage = alloca \[\d+ x i8\], align 4096\n", emit_module({"reorder": value}, host()))
 
 
 def test_code_is_remembered_for_the_sources_of_plans_and_of_what_emits_them(monkeypatch: pytest.MonkeyPatch):

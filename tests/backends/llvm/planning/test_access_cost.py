@@ -145,7 +145,7 @@ def test_lines_through_the_caches_grow_dearer_up_to_the_volume_from_which_stream
     costs = [_cost(_lines(64, 4160), volume=volume) for volume in volumes]
     assert costs[0] == costs[1] < costs[2] < costs[3]
     more = WIDE.profile.streamed_ns - WIDE.profile.cached_ns
-    assert costs[2] - costs[1] == pytest.approx(16384 * more / 4, rel=1e-4)
+    assert costs[2] - costs[1] == pytest.approx(16384 * more / 4)
     assert costs[3] - costs[1] == pytest.approx(16384 * more)
     streamed = {_cost(_lines(64, 4160, streaming=True), volume=volume) for volume in volumes}
     assert len(streamed) == 1
@@ -487,7 +487,8 @@ def test_parts_of_lines_that_are_still_there_cost_no_more_than_the_line():
     whole = Step((Loop(256, 64, 4096),), 0, 0, Copy(64, Loop(64, 3136, 64)))
     halves = Step((Loop(512, 32, 2048),), 0, 0, Copy(32, Loop(64, 3136, 32)))
     jump = _cost(halves) - 16384 * WIDE.profile.cached_ns
-    assert 0 < jump < 2 * (_cost(whole) - 16384 * WIDE.profile.cached_ns)  # whole lines pay half
+    # Whole lines pay half, of 1.4 times as much for places beyond those that are followed.
+    assert jump == pytest.approx(2 / 1.4 * (_cost(whole) - 16384 * WIDE.profile.cached_ns))
 
 
 def test_jumps_among_few_places_or_to_the_next_line_but_one_cost_less():
@@ -648,7 +649,7 @@ def test_tiles_that_overlap_move_no_line_twice_but_where_they_stream():
         return _cost(Step((Loop(256, 1024, 64),), 0, 0, tile)) / number
 
     assert columns(9, streaming=False) == pytest.approx(columns(12, streaming=False))
-    assert columns(9, streaming=True) > 1.05 * columns(12, streaming=True)
+    assert columns(5, streaming=True) > 1.1 * columns(8, streaming=True)
 
 
 @pytest.mark.parametrize("first", ["rows", "cols"])

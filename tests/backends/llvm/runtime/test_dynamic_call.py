@@ -141,6 +141,15 @@ def test_the_plan_is_that_of_known_extents(
     assert with_hints(opened) == known
 
 
+def test_negative_an_order_that_only_its_cost_speaks_for_is_not_that_of_open_extents():
+    """A cost is no guard: open extents follow the rules alone, which move the same."""
+    src, dst, machine = Format.of("ab"), Format.of("ba"), machine_named("x86-64-v3")
+    opened = dynamic_reorder(src, dst, (N, N), "f32", machine).specialize((4096, 4096)).plan
+    known = plan_reorder(src.bind((4096, 4096)), dst.bind((4096, 4096)), "f32", target=machine)
+    assert with_hints(opened) != known
+    assert all(step.kernel.streaming for plan in (opened, known) for step in plan.steps)
+
+
 def test_threads_share_what_there_is_more_of_than_of_batches():
     conversions = None, Conversion("f32", "i8")
     for conversion in conversions:
