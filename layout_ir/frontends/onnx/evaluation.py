@@ -1,7 +1,7 @@
 """Evaluation of rarer ops by the reference implementation of the onnx package.
 
 That implementation has no limits, so only ops whose cost is known beforehand are evaluated: `COSTS` has a function from
-inputs and attributes to the elements of the outputs and the number of steps. Elementwise ops are evaluated on one
+inputs and attributes to the elements of the outputs and the number of steps, or None. Elementwise ops are evaluated on one
 element where all inputs are splats.
 """
 
@@ -66,12 +66,15 @@ def evaluate(node: Node) -> list[NDArray[Any]] | None:
         cost = (size, STEPS_PER_ELEMENT * size)
     else:
         try:
-            cost = COSTS[op](node, arrays)
+            found = COSTS[op](node, arrays)
         except LayoutError:
             raise
         except (ArithmeticError, IndexError, TypeError, ValueError) as error:
             # The inputs have shapes or values that the op does not allow.
             raise OnnxImportError(f"its inputs do not fit: {error or type(error).__name__}") from error
+        if found is None:
+            return None
+        cost = found
     size, steps = cost
     # What is handed to the reference is written down, splats included.
     size += sum(array.size for array in arrays if array is not None and is_splat(array) and array.size > 1)
@@ -242,18 +245,41 @@ def _gemm(node: Node, arrays: Arrays) -> Cost:
     return size, max(size * inner, STEPS_PER_ELEMENT * (size + a.size + b.size))
 
 
+def _einsum(node: Node, arrays: Arrays) -> Cost | None:
+    """By the extents of the labels; None where dims have none."""
+    equation = node.get("equation", "").replace(" ", "")
+    operands, arrow, result = equation.partition("->")
+    if "." in operands:
+        return None
+    terms, given = operands.split(","), [_array(arrays, number) for number in range(len(arrays))]
+    ranks = [array.ndim for array in given]
+    if [len(term) for term in terms] != ranks:
+        raise OnnxImportError(f"equation {equation!r} does not fit operands of {ranks} dims")
+    extents: dict[str, int] = {}
+    for term, array in zip(terms, given, strict=True):
+        for label, extent in zip(term, array.shape, strict=True):
+            extents[label] = max(extents.get(label, 0), extent)
+    kept = result if arrow else [label for label in extents if operands.count(label) == 1]
+    size = prod(extents.get(label, 1) for label in kept)
+    return size, max(prod(extents.values()), STEPS_PER_ELEMENT * sum(array.size for array in given))
+
+
 _LOOPED = STEPS_PER_LOOPED_ELEMENT
 
-COSTS: dict[str, Callable[[Node, Arrays], Cost]] = {
+COSTS: dict[str, Callable[[Node, Arrays], Cost | None]] = {
     **dict.fromkeys(
         ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
          "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin", "CumSum", "CumProd", "LogSoftmax", "Softmax",
          "Hardmax", "Trilu", "DepthToSpace", "SpaceToDepth", "EyeLike", "Compress", "QuantizeLinear",
-         "DequantizeLinear", "InstanceNormalization"),
+         "DequantizeLinear", "InstanceNormalization", "LpNormalization", "MeanVarianceNormalization",
+         "GlobalAveragePool"),
         _like(0),
     ),
+    # And, where they are asked for, means and deviations: embeddings of relative positions are normalized.
+    "LayerNormalization": _like(0, copies=3),
     # In training, batch normalization takes statistics of its own: some exporters standardize weights by it.
     "BatchNormalization": _like(0, copies=2),
+    "Einsum": _einsum,
     "Gemm": _gemm,
     "MatMul": _product,
     "NonZero": _like(0, copies=8),

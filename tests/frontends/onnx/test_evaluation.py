@@ -176,6 +176,10 @@ MOVES: list[tuple[list[Any], dict[str, Any]]] = [
     ([node("Unique", "v")], {"v": V}),
     ([node("MatMul", "a b")], {"a": A, "b": A[0].T}),
     ([node("MatMul", "v v")], {"v": V}),
+    ([node("Einsum", "a b", equation="ijk, lk -> lji")], {"a": A, "b": A[0]}),
+    ([node("Einsum", "a", equation="ijk")], {"a": A}),
+    ([node("Einsum", "a b", equation="kj,ij")], {"a": A[0], "b": A[1]}),
+    ([node("Einsum", "s", equation="ii->i")], {"s": A[0, :, :3]}),
     ([node("Gemm", "a b", transB=1)], {"a": A[0], "b": A[1]}),
     ([node("Pad", "a p c")], {"a": A, "p": ints(0, 1, 0, 2, 0, 0), "c": np.array(5, np.float32)}),
     ([node("Softmax", "a", axis=1)], {"a": A}),
@@ -183,6 +187,11 @@ MOVES: list[tuple[list[Any], dict[str, Any]]] = [
     ([node("DepthToSpace", "a", blocksize=2)], {"a": A.reshape(1, 4, 2, 3)}),
     ([node("SpaceToDepth", "a", blocksize=2)], {"a": A.reshape(1, 1, 4, 6)}),
     ([node("InstanceNormalization", "a s z")], {"a": A / 7, "s": V, "z": V - 1}),
+    ([node("LayerNormalization", "a s z")], {"a": A / 7, "s": A[0, 0], "z": A[0, 1]}),
+    ([node("LayerNormalization", "a s", axis=1)], {"a": A / 7, "s": A[0]}),
+    ([node("LpNormalization", "a", p=1, axis=1)], {"a": A}),
+    ([node("MeanVarianceNormalization", "x", axes=[0, 2])], {"x": A / 7}),
+    ([node("GlobalAveragePool", "a")], {"a": A}),
     # Statistics of its own, and the mean and variance that were given: what weights are standardized with.
     ([node("BatchNormalization", "a s z m m", "y n w", training_mode=1, momentum=1.0)],
      {"a": A / 7, "s": V, "z": V - 1, "m": V}),
@@ -210,6 +219,17 @@ def test_old_versions_are_not_computed_as_new_ones(op: str, axis: int):
             ] == ["nn.opaque"]
         else:
             assert compare([node(op, "a", axis=axis)], {"a": A / 10}, opset)
+
+
+def test_negative_an_ellipsis_is_not_computed_at_import():
+    source = model([node("Einsum", "a b", equation="...k,jk->...j")], {}, constants={"a": A[0], "b": A[1]})
+    assert [op.name for op in ops_of(source)] == ["nn.opaque"]
+
+
+def test_negative_an_equation_that_does_not_fit_its_operands():
+    source = model([node("Einsum", "a b", equation="ijk,jk->ij")], {}, constants={"a": A[0], "b": A[1]})
+    with pytest.raises(OnnxImportError, match=r"'ijk,jk->ij' does not fit operands of \[2, 2\] dims"):
+        from_onnx(source)
 
 
 def test_all_ops_that_take_part_are_tested():
