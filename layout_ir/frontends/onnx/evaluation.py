@@ -1,8 +1,8 @@
 """Evaluation of rarer ops by the reference implementation of the onnx package.
 
 That implementation has no limits, so only ops whose cost is known beforehand are evaluated: `COSTS` has a function from
-inputs and attributes to the elements of the outputs and the number of steps, or None. Elementwise ops are evaluated on one
-element where all inputs are splats.
+inputs and attributes to the elements of the outputs and the number of steps, or None where these are not known.
+Elementwise ops are evaluated on one element where all inputs are splats.
 """
 
 from __future__ import annotations
