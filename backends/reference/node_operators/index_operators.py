@@ -15,6 +15,15 @@ from layout_ir.frontends.onnx.indexed_arrays import (
 )
 
 
+class Compress(OpRun):
+    """By a condition of any shape, taken flat as ONNX Runtime takes it: the package wants a list, as the standard."""
+
+    op_domain = ""
+
+    def _run(self, data: Array, condition: Array, axis: int | None = None) -> tuple[Array]:
+        return (np.compress(condition.reshape(-1), data, axis=axis),)
+
+
 class Gather(OpRun):
     """By indices that lie anywhere, also by none: 1.22 of the package fails, or gives another shape."""
 
@@ -85,4 +94,4 @@ class TopK(OpRun):
         return top_k(x, int(np.asarray(k).item()), -1 if axis is None else axis, largest != 0)
 
 
-OPERATORS = (Gather, GatherElements, GatherND, OneHot, ScatterElements, ScatterND, TopK)
+OPERATORS = (Compress, Gather, GatherElements, GatherND, OneHot, ScatterElements, ScatterND, TopK)

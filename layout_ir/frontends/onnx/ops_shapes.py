@@ -294,15 +294,19 @@ def _gather(builder: Builder, node: Node) -> Value:
 
 
 def _compress(builder: Builder, node: Node) -> Value:
-    """The elements, or with an axis the slices, at whose places a condition that is constant is true."""
+    """The elements, or with an axis the slices, at whose places a condition that is constant is true.
+
+    The standard wants a list. Exporters write conditions of the shape of the data as well, which ONNX Runtime takes
+    flat.
+    """
     x, condition = node.input(0), node.constant(1)
-    if condition is None or condition.ndim != 1 or condition.dtype != np.bool_:
-        raise OnnxImportError("input 1 is no list of truth values")
+    if condition is None or condition.dtype != np.bool_:
+        raise OnnxImportError("input 1 is no constant of truth values")
     axis = normalize_axis(node.get("axis", 0), len(shape_of(x))) if node.has("axis") else 0
     if not node.has("axis"):
         x = reshaped(builder, node, x, (prod(shape_of(x)),))
     # It may be shorter than the dim: what lies behind it is left out.
-    places = np.flatnonzero(condition[: shape_of(x)[axis]]).astype(np.int64)
+    places = np.flatnonzero(condition.reshape(-1)[: shape_of(x)[axis]]).astype(np.int64)
     return builder.apply(nn.GatherOp, x, Constant(places, f"{node.output}.places"), axis=axis)
 
 

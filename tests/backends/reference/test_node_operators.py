@@ -328,3 +328,33 @@ def test_negative_inverses_of_what_has_none():
     np.testing.assert_array_equal(found[1], np.eye(2) / 2)
     with pytest.raises(li.LayoutError, match="square"):
         evaluation({"x": np.zeros((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize("shape", [(30,), (4,), (5, 6), (2, 3), (1, 5, 6)])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_a_condition_of_any_shape_is_taken_flat(shape: tuple[int, ...], axis: int | None):
+    helper = onnx.helper
+    attributes = {} if axis is None else {"axis": axis}
+    compress = helper.make_node("Compress", ["x", "c"], ["y"], **attributes)
+    x, count = np.arange(30, dtype=np.float32).reshape(5, 6), int(np.prod(shape))
+    length = x.size if axis is None else x.shape[axis]
+    condition = (np.arange(count) % 3 == 0) & (np.arange(count) < length)
+    if axis is not None and count > length:
+        shape, condition = (length, 1), condition[:length]
+    inputs = {"x": x, "c": condition.reshape(shape)}
+    graph = helper.make_graph(
+        [compress],
+        "node",
+        [
+            helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape),
+            helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, shape),
+        ],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None if axis is None else ["a", "b"])
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (ours,) = NodeEvaluation([compress], {"": 13})(inputs)
+    np.testing.assert_array_equal(ours, session.run(None, inputs)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -166,9 +167,19 @@ def test_a_constant_condition_gathers(condition: list[bool], attributes: dict[st
     check_like_onnx_runtime(source, {"x": numbers(5, 6)})
 
 
-def test_negative_a_condition_that_is_no_list_of_truth_values():
-    source = model([node("Compress", "x c")], {"x": (5, 6)}, constants={"c": np.ones((1, 2), np.bool_)})
-    with pytest.raises(OnnxImportError, match="input 1 is no list of truth values"):
+@pytest.mark.parametrize("shape", [(5, 6), (2, 3), (), (1, 0)])
+@pytest.mark.parametrize("attributes", [{}, {"axis": 1}])
+def test_a_constant_condition_of_any_shape_is_taken_flat(shape: tuple[int, ...], attributes: dict[str, Any]):
+    if attributes and shape == (5, 6):
+        shape = (3, 2)  # no longer than the dim
+    constants = {"c": np.asarray(np.arange(prod(shape)).reshape(shape) % 3 == 0, np.bool_)}
+    source = model([node("Compress", "x c", **attributes)], {"x": (5, 6)}, constants=constants, opset=13)
+    check_like_onnx_runtime(source, {"x": numbers(5, 6)})
+
+
+def test_negative_a_condition_that_has_no_truth_values():
+    source = model([node("Compress", "x c")], {"x": (5, 6)}, constants={"c": np.ones(2, np.float32)})
+    with pytest.raises(OnnxImportError):
         from_onnx(source)
 
 
