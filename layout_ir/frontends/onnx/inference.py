@@ -96,20 +96,25 @@ def _inferred(model: onnx.ModelProto) -> Types:
     """The types of the outputs by ONNX's shape inference. Raises OnnxImportError where inputs do not fit the node."""
     import onnx.shape_inference
 
-    # A branch that the condition does not take may well be for other shapes: a decoder that has no cache yet.
-    strict = all(node.op_type != "If" or node.domain for node in model.graph.node)
     # The last two are exceptions of C++ that nobody has caught.
     failures = onnx.shape_inference.InferenceError, ValueError, RuntimeError
-    try:
-        found = infer_shapes(model, strict=strict)
-    except failures as error:
-        refused = OnnxImportError(f"shape inference fails: {_last_line(error)}")
-        if not any(map(graphs_of, model.graph.node)):
-            raise refused from error
+    nodes = model.graph.node
+    attempts = [(True, False)]
+    if any(map(graphs_of, nodes)):
+        attempts.append((True, True))
+    if any(node.op_type == "If" and not node.domain for node in nodes):
+        # A branch that the condition does not take may well be for other shapes: a decoder that has no cache yet.
+        attempts += [(False, False), (False, True)]
+    refused: Exception | None = None
+    for strict, unstated in attempts:
         try:
-            found = infer_shapes(_with_unstated_shapes(model), strict=strict)
-        except failures:
-            raise refused from error
+            found = infer_shapes(_with_unstated_shapes(model) if unstated else model, strict=strict)
+            break
+        except failures as error:
+            refused = refused or error
+    else:
+        assert refused is not None
+        raise OnnxImportError(f"shape inference fails: {_last_line(refused)}") from refused
     return {value.name: value.type for value in found.graph.output if value.HasField("type")}
 
 

@@ -88,3 +88,30 @@ def test_a_subgraph_that_states_scalars_makes_vectors():
     module = from_onnx(_looped(nodes, [2, 3], [2, 3], trips=2))
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(li.run(module, [x])[1], np.stack([x + 1, x + 1]))
+
+
+@pytest.mark.parametrize("condition", [True, False])
+@pytest.mark.parametrize("stated", [[], [1]])
+def test_branches_that_state_scalars_make_vectors(condition: bool, stated: list[int]):
+    """As Paddle's exporter writes sums, which are scalars there, in branches."""
+    value, floats = oh.make_tensor_value_info, onnx.TensorProto.FLOAT
+    branches = [
+        oh.make_graph(
+            [
+                oh.make_node(op, ["x"], [f"{op}.whole"], keepdims=0),
+                oh.make_node("Reshape", [f"{op}.whole", f"{op}.shape"], [f"{op}.row"]),
+            ],
+            op,
+            [],
+            [value(f"{op}.row", floats, [])],
+            [onnx.numpy_helper.from_array(np.array([1]), f"{op}.shape")],
+        )
+        for op in ("ReduceSum", "ReduceMax")
+    ]
+    node = oh.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    inputs = [value("x", floats, [2, 3]), value("c", onnx.TensorProto.BOOL, [])]
+    graph = oh.make_graph([node], "g", inputs, [value("y", floats, stated)])
+    module = from_onnx(oh.make_model(graph, opset_imports=[oh.make_opsetid("", 13)], ir_version=8))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (found,) = li.run(module, [x, np.array(condition)])
+    np.testing.assert_array_equal(found, [15 if condition else 5])
