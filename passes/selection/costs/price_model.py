@@ -74,6 +74,11 @@ _WHOLE = " in whole blocks"
 _BLOCK = 8
 """The channels of the smallest block that kernels work on."""
 
+_WIDE = " of 16"
+"""What comes behind that where they are whole blocks of the larger kind, too."""
+
+_WIDE_BLOCK = 16
+
 Floats = NDArray[np.float64]
 
 Extents = tuple[int, ...]
@@ -152,7 +157,10 @@ class PriceModel:
         group, size = group_of(key), features(key)
         if group[1].startswith(_GROUPED):
             op, variant, formats = group
-            less_exact = ((op, name, formats) for name in (variant, variant.removesuffix(_WHOLE), _GROUPED))
+            whole = variant.removesuffix(_WIDE)
+            less_exact = (
+                (op, name, formats) for name in (variant, whole, whole.removesuffix(_WHOLE), _GROUPED)
+            )
             group = next((each for each in less_exact if each in self.groups), group)
         found = self.groups.get(group) or self._like(group, size)
         if found is None:
@@ -349,10 +357,12 @@ def _variant(key: PriceKey) -> str:
 
 
 def _variant_in_groups(key: PriceKey, groups: int, is_pointwise: bool) -> str:
-    """Groups of whole blocks have kernels of their own, which are many times as fast."""
+    """Groups of whole blocks have kernels of their own, which are many times as fast; in blocks of 16 those of 16."""
     outputs, per_group = key.ins[1].shape[:2]
-    is_whole = per_group % _BLOCK == 0 and outputs // groups % _BLOCK == 0
-    return _GROUPED + " pointwise" * is_pointwise + _WHOLE * is_whole
+    is_whole, is_wide = (
+        per_group % block == 0 and outputs // groups % block == 0 for block in (_BLOCK, _WIDE_BLOCK)
+    )
+    return _GROUPED + " pointwise" * is_pointwise + _WHOLE * is_whole + _WIDE * is_wide
 
 
 @lru_cache(maxsize=4096)

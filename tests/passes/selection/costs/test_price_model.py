@@ -97,6 +97,8 @@ def test_kinds_of_ops_and_of_formats_have_fits_of_their_own() -> None:
     }
     assert group_of(_conv(16, 16, 8, group=16))[1] == "depthwise"
     assert group_of(_conv(16, 16, 8, group=2))[1] == "grouped in whole blocks"
+    assert group_of(_conv(32, 32, 8, group=2))[1] == "grouped in whole blocks of 16"
+    assert group_of(_conv(32, 48, 8, group=2))[1] == "grouped in whole blocks"
     assert group_of(_conv(16, 24, 8, group=2))[1] == "grouped"
     reorder = PriceKey("layout.reorder", "", (_tensor("nchw", 1, 8, 2, 2),), (_tensor("nhwc", 1, 8, 2, 2),))
     assert group_of(reorder) == ("layout.reorder", "", "row-major to channels last")
@@ -189,6 +191,23 @@ def test_groups_of_whole_blocks_have_the_fit_of_others_where_they_have_none() ->
     assert model is not None
     found = model.price(_conv(16, 16, 8, group=2))
     assert found is not None and found.ns == pytest.approx(_machine(_conv(16, 16, 8, group=2)).ns, rel=0.1)
+
+
+def test_groups_of_wider_blocks_have_the_fit_of_whole_ones_where_they_have_none() -> None:
+    narrow = [_conv(c, c, side, group=2) for c in (16, 48, 80) for side in (4, 9, 20)]
+    wide = [_conv(c, c, side, group=2) for c in (32, 64, 96) for side in (4, 9, 20)]
+    asked = _conv(64, 64, 14, group=2)
+    prices = {key: _machine(key) for key in narrow}
+    model = fitted_model(prices)
+    assert model is not None
+    found = model.price(asked)
+    assert found is not None and found.ns == pytest.approx(_machine(asked).ns, rel=0.1)
+    # What is dear in narrow groups says nothing of wide ones that have prices.
+    dear = {key: Price(5 * price.low, 5 * price.ns, 5 * price.high) for key, price in prices.items()}
+    model = fitted_model(dear | {key: _machine(key) for key in wide})
+    assert model is not None
+    found = model.price(asked)
+    assert found is not None and found.ns == pytest.approx(_machine(asked).ns, rel=0.1)
 
 
 def test_negative_convolutions_have_no_kin() -> None:
