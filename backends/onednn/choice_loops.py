@@ -1,19 +1,19 @@
 """Loops of ops that only choose elements, and of those that update some.
 
 A loop of chosen elements is the identity on an operand that lies as the choice says: of every dim it is known where
-each index of the result finds its element. A loop that updates some elements runs over the updates, and the result
-holds the data before.
+each index of the result finds its element. One that interpolates has such an operand per neighbour. A loop that updates
+some elements runs over the updates, and the result holds the data before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from layout_ir.backends.llvm.loops.expression import Symbolic, rounded_to
+from layout_ir.backends.llvm.loops.expression import Symbolic, cast_to, rounded_to
 from layout_ir.backends.llvm.loops.loop_program import LoopProgram, pad_nests
 from layout_ir.backends.onednn.loop_space import Found, LoopSpace, bits_of_element, loop_tensor, offsets_of
 from layout_ir.backends.reference.semantics import layout_at_run_time, literal_array
@@ -54,22 +54,60 @@ def tile_loop(op: nn.TileOp) -> Found:
 
 
 def resize_loop(op: nn.ResizeOp) -> Found | None:
-    """The nearest elements; None for another mode, and where there are none."""
-    if op.mode != "nearest":
-        return None
+    """The nearest elements, or of floats the weighted sums of those around each position; None where there are none, or
+    these are too many to be read by one loop."""
     shape, sizes = layout_at_run_time(op.x.type).shape, op.infer()
     scales = resize_scales(shape, op.sizes, op.scales)
     if not prod(shape) or not prod(sizes):
         return None
-    indices: list[Array] = []
-    for extent, size, scale in zip(shape, sizes, scales, strict=True):
-        position = resize_positions(size, extent, scale, op.coordinates)
-        indices.append(
-            np.arange(size)
-            if size == extent and scale == 1
-            else nearest_positions(position, extent, op.nearest_mode)
-        )
-    return _chosen(op, indices)
+    indices, positions = [np.arange(size) for size in sizes], dict[int, Array]()
+    for dim, (extent, size, scale) in enumerate(zip(shape, sizes, scales, strict=True)):
+        if size != extent or scale != 1:
+            positions[dim] = resize_positions(size, extent, scale, op.coordinates)
+    if op.mode == "nearest":
+        for dim, position in positions.items():
+            indices[dim] = nearest_positions(position, shape[dim], op.nearest_mode)
+        return _chosen(op, indices)
+    if dtype_of(op.x.type) != "f32" or len(positions) > MOST_INTERPOLATED:
+        return None
+    return _interpolated(op, indices, positions)
+
+
+MOST_INTERPOLATED = 2
+"""Dims in which a loop interpolates: it reads four elements for each."""
+
+_WEIGHT_BITS = 24
+"""Weights are multiples of 2^-24, as f32 has them between 0.5 and 1."""
+
+
+def _interpolated(op: nn.ResizeOp, indices: Sequence[Array], positions: Mapping[int, Array]) -> Found:
+    """The elements of x at `indices`, interpolated linearly between neighbours in dims that have `positions`.
+
+    A weight is where an index lies between two elements, and therefore no memory: the loop has it in a table.
+    """
+    space = LoopSpace(tuple(map(len, indices)))
+    rows = offsets_of(layout_at_run_time(op.x.type))
+    weights: dict[int, Symbolic] = {}
+    for dim, position in positions.items():
+        part = np.round((position - np.floor(position)) * 2.0**_WEIGHT_BITS).astype(np.int64)
+        offsets = [part if d == dim else np.zeros(extent, np.int64) for d, extent in enumerate(space.shape)]
+        space.tensors.append(loop_tensor(offsets, 0, "i64", positions=True))
+        space.operands.append(op.x)
+        number = Symbolic("i64", operand=len(space.tensors) - 1)
+        weights[dim] = cast_to(number, "f32") * 2.0**-_WEIGHT_BITS
+
+    def between(dims: Sequence[int], chosen: dict[int, Array]) -> Symbolic:
+        if not dims:
+            found = [chosen.get(dim, index) for dim, index in enumerate(indices)]
+            return space.add(op.x, [row[index] for row, index in zip(rows, found, strict=True)])
+        dim, *others = dims
+        first = np.floor(positions[dim]).astype(np.int64)
+        # Where it is an element, only that is read: beside it there may be none.
+        second = np.ceil(positions[dim]).astype(np.int64)
+        one, two = (between(others, {**chosen, dim: index}) for index in (first, second))
+        return one + (two - one) * weights[dim]
+
+    return space.loop(op, between(list(positions), {}))
 
 
 def pad_loop(op: nn.PadOp) -> Found:
