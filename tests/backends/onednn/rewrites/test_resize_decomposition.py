@@ -128,8 +128,27 @@ def test_a_picture_of_the_same_size_is_the_picture(mode: str, coordinates: str, 
     np.testing.assert_array_equal(executable(inputs)[0], inputs["x"])
 
 
-def test_negative_what_the_library_resamples_stays_with_it():
-    made, inputs = resized((1, 3, 13, 11), {"sizes": np.array([1, 3, 26, 22])}, "linear")
+@pytest.mark.parametrize("shape", [(1, 3, 13, 11), (2, 5, 64, 3), (1, 2, 3, 4, 5)])
+def test_a_small_result_is_multiplied_by_matrices(shape: tuple[int, ...]):
+    sizes = np.array([*shape[:2], *(2 * extent + 1 for extent in shape[2:])])
+    made, inputs = resized(shape, {"sizes": sizes}, "linear")
+    executable = compare(made, inputs)
+    assert "nn.resize" not in [op for time in executable.profile(inputs) for op in time.ops]
+
+
+@pytest.mark.parametrize("extents", [(26, 22), (5, 40)])
+def test_negative_what_the_library_resamples_stays_with_it(extents: tuple[int, int]):
+    """Between convolutions, and where it is a large result."""
+    inputs = {"x": numbers((1, 16, 13, 11))}
+    constants = {"sizes": np.array([1, 16, *extents]), "w": numbers((16, 16, 1, 1))}
+    nodes = [
+        node("Conv", ("x", "w"), "a"),
+        node("Resize", ("a", "", "", "sizes"), "b", mode="linear"),
+        node("Conv", ("b", "w"), "y"),
+    ]
+    executable = compare(model(nodes, inputs, constants, "y"), inputs)
+    assert [time.ops for time in executable.profile(inputs) if "nn.resize" in time.ops] == [("nn.resize",)]
+    made, inputs = resized((1, 3, 13, 65), {"sizes": np.array([1, 3, *extents])}, "linear")
     executable = compare(made, inputs)
     assert [time.ops for time in executable.profile(inputs) if "nn.resize" in time.ops] == [("nn.resize",)]
 
