@@ -65,9 +65,17 @@ def test_a_nearest_resize_reads_nothing_outside_of_its_operand():
     assert done.returncode == 0, done.stderr
 
 
-def test_negative_a_resize_by_another_rule_of_coordinates_runs_by_the_reference():
+def test_a_resize_by_another_rule_of_coordinates_runs_by_a_loop():
     program = Program((1, 2, 4, 4))
     y = program.add(
         nn.ResizeOp, program.argument(0), sizes=(1, 2, 7, 7), mode="linear", coordinates="align_corners"
     )
-    compare(program.module(y), numbers((1, 2, 4, 4)), fallbacks={"nn.resize": 1})
+    compare(program.module(y), numbers((1, 2, 4, 4)))
+
+
+def test_negative_a_volume_by_another_rule_of_coordinates_runs_by_the_reference():
+    program = Program((1, 2, 3, 4, 4))
+    y = program.add(
+        nn.ResizeOp, program.argument(0), sizes=(1, 2, 5, 7, 7), mode="linear", coordinates="align_corners"
+    )
+    compare(program.module(y), numbers((1, 2, 3, 4, 4)), fallbacks={"nn.resize": 1})
