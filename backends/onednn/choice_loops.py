@@ -20,10 +20,12 @@ from layout_ir.backends.reference.semantics import layout_at_run_time, literal_a
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
 from layout_ir.dialects.nn.source_positions import (
+    linear_neighbours,
     nearest_positions,
     pad_sources,
     resize_positions,
     resize_scales,
+    resized_dims,
 )
 from layout_ir.elements.numpy_types import Array, stored_number
 from layout_ir.elements.scalar_type import computed_dtype
@@ -54,16 +56,17 @@ def tile_loop(op: nn.TileOp) -> Found:
 
 
 def resize_loop(op: nn.ResizeOp) -> Found | None:
-    """The nearest elements, or of floats the weighted sums of those around each position; None where there are none, or
-    these are too many to be read by one loop."""
+    """The nearest elements, or of f32 those around each position, interpolated; None where there are none, for
+    interpolation of other types, and in more than `MOST_INTERPOLATED` dims."""
     shape, sizes = layout_at_run_time(op.x.type).shape, op.infer()
     scales = resize_scales(shape, op.sizes, op.scales)
     if not prod(shape) or not prod(sizes):
         return None
-    indices, positions = [np.arange(size) for size in sizes], dict[int, Array]()
-    for dim, (extent, size, scale) in enumerate(zip(shape, sizes, scales, strict=True)):
-        if size != extent or scale != 1:
-            positions[dim] = resize_positions(size, extent, scale, op.coordinates)
+    indices = [np.arange(size) for size in sizes]
+    positions = {
+        dim: resize_positions(sizes[dim], shape[dim], scales[dim], op.coordinates)
+        for dim in resized_dims(shape, sizes, scales)
+    }
     if op.mode == "nearest":
         for dim, position in positions.items():
             indices[dim] = nearest_positions(position, shape[dim], op.nearest_mode)
@@ -74,7 +77,7 @@ def resize_loop(op: nn.ResizeOp) -> Found | None:
 
 
 MOST_INTERPOLATED = 2
-"""Dims in which a loop interpolates: it reads four elements for each."""
+"""Dims in which a loop interpolates: in two, it reads four elements per result."""
 
 _WEIGHT_BITS = 24
 """Weights are multiples of 2^-24, as f32 has them between 0.5 and 1."""
@@ -87,9 +90,12 @@ def _interpolated(op: nn.ResizeOp, indices: Sequence[Array], positions: Mapping[
     """
     space = LoopSpace(tuple(map(len, indices)))
     rows = offsets_of(layout_at_run_time(op.x.type))
+    neighbours: dict[int, tuple[Array, Array]] = {}
     weights: dict[int, Symbolic] = {}
     for dim, position in positions.items():
-        part = np.round((position - np.floor(position)) * 2.0**_WEIGHT_BITS).astype(np.int64)
+        first, second, weight = linear_neighbours(position)
+        neighbours[dim] = first, second
+        part = np.round(weight * 2.0**_WEIGHT_BITS).astype(np.int64)
         offsets = [part if d == dim else np.zeros(extent, np.int64) for d, extent in enumerate(space.shape)]
         space.tensors.append(loop_tensor(offsets, 0, "i64", positions=True))
         space.operands.append(op.x)
@@ -101,10 +107,7 @@ def _interpolated(op: nn.ResizeOp, indices: Sequence[Array], positions: Mapping[
             found = [chosen.get(dim, index) for dim, index in enumerate(indices)]
             return space.add(op.x, [row[index] for row, index in zip(rows, found, strict=True)])
         dim, *others = dims
-        first = np.floor(positions[dim]).astype(np.int64)
-        # Where it is an element, only that is read: beside it there may be none.
-        second = np.ceil(positions[dim]).astype(np.int64)
-        one, two = (between(others, {**chosen, dim: index}) for index in (first, second))
+        one, two = (between(others, {**chosen, dim: index}) for index in neighbours[dim])
         return one + (two - one) * weights[dim]
 
     return space.loop(op, between(list(positions), {}))

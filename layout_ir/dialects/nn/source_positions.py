@@ -70,13 +70,23 @@ def resize_scales(extents: Sequence[int], sizes: Sequence[int], scales: Sequence
     return [size / extent if extent else math.inf for size, extent in zip(sizes, extents, strict=True)]
 
 
+def resized_dims(extents: Sequence[int], sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
+    """The dims whose elements are not read at their own places: those of another size or a scale other than 1."""
+    given = zip(extents, sizes, scales, strict=True)
+    return [dim for dim, (extent, size, scale) in enumerate(given) if size != extent or scale != 1]
+
+
+def linear_neighbours(position: Array) -> tuple[Array, Array, Array]:
+    """The elements before and behind each position, and the weight of the second; of one element, it twice and 0."""
+    first = np.floor(position)
+    return first.astype(np.int64), np.ceil(position).astype(np.int64), position - first
+
+
 def linear_matrix(size: int, extent: int, scale: float, coordinates: str) -> Array:
     """The matrix, of `size` rows and `extent` columns, by which a dim of `extent` is resized linearly."""
-    position = resize_positions(size, extent, scale, coordinates)
-    first = np.minimum(np.floor(position).astype(np.int64), max(extent - 2, 0))
+    first, second, weight = linear_neighbours(resize_positions(size, extent, scale, coordinates))
     matrix = np.zeros((size, extent))
     rows = np.arange(size)
-    matrix[rows, first] = 1 - (position - first)
-    if extent > 1:
-        matrix[rows, first + 1] = position - first
+    matrix[rows, second] = weight
+    matrix[rows, first] += 1 - weight
     return matrix

@@ -63,18 +63,17 @@ def evaluate(node: Node) -> list[NDArray[Any]] | None:
         else:
             shape = None
         size = prod(broadcast(*(array.shape for array in arrays if array is not None)))
-        cost = (size, STEPS_PER_ELEMENT * size)
+        cost: Cost | None = (size, STEPS_PER_ELEMENT * size)
     else:
         try:
-            found = COSTS[op](node, arrays)
+            cost = COSTS[op](node, arrays)
         except LayoutError:
             raise
         except (ArithmeticError, IndexError, TypeError, ValueError) as error:
             # The inputs have shapes or values that the op does not allow.
             raise OnnxImportError(f"its inputs do not fit: {error or type(error).__name__}") from error
-        if found is None:
-            return None
-        cost = found
+    if cost is None:
+        return None
     size, steps = cost
     # What is handed to the reference is written down, splats included.
     size += sum(array.size for array in arrays if array is not None and is_splat(array) and array.size > 1)
@@ -275,7 +274,7 @@ COSTS: dict[str, Callable[[Node, Arrays], Cost | None]] = {
          "GlobalAveragePool"),
         _like(0),
     ),
-    # And, where they are asked for, means and deviations: embeddings of relative positions are normalized.
+    # Means and deviations are results, too. Embeddings of relative positions are normalized, before products.
     "LayerNormalization": _like(0, copies=3),
     # In training, batch normalization takes statistics of its own: some exporters standardize weights by it.
     "BatchNormalization": _like(0, copies=2),

@@ -74,10 +74,11 @@ _WHOLE = " in whole blocks"
 _BLOCK = 8
 """The channels of the smallest block that kernels work on."""
 
-_WIDE = " of 16"
-"""What comes behind that where they are whole blocks of the larger kind, too."""
-
 _WIDE_BLOCK = 16
+"""Those of the largest."""
+
+_WIDE = f" of {_WIDE_BLOCK}"
+"""What comes behind `_WHOLE` where groups are whole blocks of these, too."""
 
 Floats = NDArray[np.float64]
 

@@ -179,7 +179,7 @@ def test_a_constant_condition_of_any_shape_is_taken_flat(shape: tuple[int, ...],
 
 def test_negative_a_condition_that_has_no_truth_values():
     source = model([node("Compress", "x c")], {"x": (5, 6)}, constants={"c": np.ones(2, np.float32)})
-    with pytest.raises(OnnxImportError):
+    with pytest.raises(OnnxImportError, match="input 1 is no constant of truth values"):
         from_onnx(source)
 
 
