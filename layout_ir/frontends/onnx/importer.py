@@ -42,7 +42,7 @@ from layout_ir.frontends.onnx.import_error import (
 )
 from layout_ir.frontends.onnx.model import Input, Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.ops_quantized import CONVERSIONS
+from layout_ir.frontends.onnx.ops_quantized import CONVERSIONS, has_negative_scale
 from layout_ir.frontends.onnx.signature import check_signature
 from layout_ir.frontends.onnx.structured_values import (
     OPERATORS,
@@ -340,6 +340,8 @@ class GraphImport:
     def _translate(self, node: Node) -> Sequence[Value | None]:
         translation = self.translations.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
         kept = self.keep_quantized and node.op_type == "DequantizeLinear" and has_known_types(node.given)
+        # Multiplied by their signs at every call, weights would cost more than they save.
+        kept = kept and (translation is None or not has_negative_scale(node))
         if not kept and (translation is None or not translation.takes_constants):
             arrays = fold(node)
             if arrays is not None:

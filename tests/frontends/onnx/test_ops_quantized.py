@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import layout_ir as li
 from layout_ir.frontends.onnx import from_onnx, to_run
@@ -69,6 +70,44 @@ def test_conversions_give_what_onnx_runtime_gives(op: str, x: Any, constants: An
     np.testing.assert_array_equal(ours, theirs)
 
 
+NEGATIVE = np.array([0.1, -0.2, -0.05])
+POINTS = np.array([1, -2, 3], np.int8)
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("op", "x", "constants", "attributes"),
+    [
+        ("QuantizeLinear", X, scales(-0.1, np.uint8(7)), {}),
+        ("QuantizeLinear", X, scales(NEGATIVE, POINTS), {"axis": -2}),
+        ("DequantizeLinear", STORED, scales(-0.1, np.int8(7)), {}),
+        ("DequantizeLinear", STORED, scales(NEGATIVE, POINTS), {"axis": 1}),
+    ],
+)
+def test_negative_scales_are_magnitudes_and_signs(op: str, x: Any, constants: Any, attributes: Any):
+    """NNCF writes them: the number of largest magnitude becomes -128."""
+    made = model(op, x, constants, **attributes)
+    executable = li.compile(made)
+    evaluator: Any = ReferenceEvaluator(made)
+    np.testing.assert_array_equal(executable([x])[0], evaluator.run(None, {"x": x})[0])
+    assert not executable.fallbacks
+
+
+@needs_library
+def test_weights_with_negative_scales_are_numbers_before_the_first_call():
+    weights = np.arange(-12, 12, dtype=np.int8).reshape(8, 3)
+    made = model("DequantizeLinear", weights, scales(NEGATIVE, POINTS), axis=1)
+    made.graph.initializer.append(numpy_helper.from_array(weights, "x"))
+    made.graph.input[0].CopyFrom(helper.make_tensor_value_info("a", TensorProto.FLOAT, (2, 8)))
+    made.graph.node.append(helper.make_node("MatMul", ["a", "y"], ["z"]))
+    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("z", TensorProto.FLOAT, (2, 3)))
+    a = numbers((2, 8))
+    executable = li.compile(made)
+    evaluator: Any = ReferenceEvaluator(made)
+    np.testing.assert_allclose(executable([a])[0], evaluator.run(None, {"a": a})[0], rtol=1e-5, atol=1e-5)
+    assert len(executable.profile([a])) == 1
+
+
 @needs_library
 @pytest.mark.parametrize("dtype", [np.uint16, np.int16])
 def test_sixteen_bits_in_the_domain_of_onnx_runtime(dtype: Any):
@@ -94,6 +133,9 @@ BLOCKS = scales(np.full((2, 3, 2), 0.5), np.zeros((2, 3, 2), np.int8))
         ("QuantizeLinear", X, BLOCKS, {"axis": 2, "block_size": 2}),
         ("DequantizeLinear", STORED, BLOCKS, {"axis": 2, "block_size": 2}),
         ("QuantizeLinear", X, {"scale": np.array(0.1, np.float32)}, {"output_dtype": TensorProto.INT16}),
+        ("DequantizeLinear", STORED, scales(0.0, np.int8(7)), {}),
+        ("DequantizeLinear", STORED, scales(np.inf, np.int8(7)), {}),
+        ("QuantizeLinear", X, scales(np.nan, np.int8(7)), {}),
     ],
 )  # fmt: skip
 def test_negative_what_no_conversion_says_stays_a_node(op: str, x: Any, constants: Any, attributes: Any):
