@@ -30,6 +30,7 @@ from layout_ir.backends.onednn.absorbed_constants import (
     absorb,
     broadcast_extents,
     goes_over_products_again,
+    goes_over_windows_again,
     takes_broadcast,
 )
 from layout_ir.backends.onednn.library import Refused
@@ -50,7 +51,6 @@ from layout_ir.backends.onednn.primitives import (
     Argument,
     BinaryPostOp,
     PostOp,
-    PrimitiveDescriptor,
     SumPostOp,
 )
 from layout_ir.backends.onednn.quantized_values import quantizing
@@ -80,19 +80,6 @@ _TAKES_TENSOR = _TAKES_SUM | {"eltwise_forward", "softmax_forward"}
 """Primitives that combine their result with a tensor that lies like it. In 3.2 a pool by `jit` on NCHW, which works on
 blocks of channels, reads that tensor by their addresses, behind its end too; a resampling by `simple` reads it by those
 of an NCHW tensor, whatever the format."""
-
-
-def _takes_post_ops(descriptor: PrimitiveDescriptor) -> bool:
-    """Whether an implementation applies post-ops to what is still in registers.
-
-    A convolution by matrix products over unrolled windows goes over its result again, one element after the other: in
-    3.2 a relu takes 1 ns per element there and a sum 5 ns, a primitive of its own 0.1 ns.
-    """
-    name = descriptor.implementation
-    return "gemm" not in name or descriptor.request.name not in (
-        "convolution_forward",
-        "deconvolution_forward",
-    )
 
 
 def _is_faster_by_itself(op: nn.ElementwiseOp, group: Group, result: Layout) -> bool:
@@ -206,7 +193,7 @@ class _Fusion:
         values = self.values
         value = group.result
         op = self._one_user(group)
-        if not isinstance(op, nn.ElementwiseOp):
+        if not isinstance(op, nn.ElementwiseOp) or self._is_left_to_a_later_one(op, value):
             return False
         assert group.primitive is not None and group.descriptor is not None
         is_looped = (
@@ -227,7 +214,7 @@ class _Fusion:
             group.ops.append(op)
             group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
-        if not (whole or _takes_post_ops(group.descriptor)):
+        if not whole and goes_over_windows_again(group.descriptor):
             return False
         for post_op, operand in self._post_ops(group, op, value, whole):
             if not isinstance(post_op, SumPostOp) and _is_faster_by_itself(op, group, after):
@@ -250,6 +237,19 @@ class _Fusion:
             group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
         return False
+
+    def _is_left_to_a_later_one(self, op: nn.ElementwiseOp, value: SSAValue) -> bool:
+        """Whether `op` adds to `value` what a later convolution gives, which can be computed on top of it: the sum of
+        many convolutions then takes the memory of one, not of all of them."""
+        if not isinstance(op, nn.AddOp):
+            return False
+        other = op.operands[1] if op.operands[0] is value else op.operands[0]
+        later = other.owner
+        if not isinstance(later, nn.ConvOp) or later in self.taken or later not in self.liveness.index:
+            return False
+        index = self.liveness.index
+        is_later = isinstance(value.owner, Operation) and index[later] > index[value.owner]
+        return is_later and len(list(other.uses)) == 1 and isinstance(value.owner, nn.ConvOp | nn.AddOp)
 
     def _quantize(self, group: Group) -> bool:
         """Has the primitive of the group store its result as the integers that the one user makes of it, if it can;

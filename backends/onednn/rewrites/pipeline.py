@@ -11,10 +11,12 @@ from xdsl.dialects.func import FuncOp
 
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.op_primitives.integer_primitives import state_integer_options
+from layout_ir.backends.onednn.rewrites.biases_apart import take_biases_apart
 from layout_ir.backends.onednn.rewrites.channel_multipliers import split_channel_multipliers
 from layout_ir.backends.onednn.rewrites.chosen_layouts import move_ops_without_kernels
 from layout_ir.backends.onednn.rewrites.column_addends import split_column_addends
 from layout_ir.backends.onednn.rewrites.convolution_windows import shrink_windows
+from layout_ir.backends.onednn.rewrites.depthwise_volumes import split_depthwise_volumes
 from layout_ir.backends.onednn.rewrites.dequantization_sinking import sink_dequantizations
 from layout_ir.backends.onednn.rewrites.equal_ops import merge_equal_ops
 from layout_ir.backends.onednn.rewrites.gather_views import replace_gathers
@@ -53,6 +55,7 @@ def rewrite_before_selection(module: ModuleOp, function: FuncOp) -> None:
         merge_parallel_convolutions(module)
         shrink_windows(module, library())
         split_channel_multipliers(module)
+        split_depthwise_volumes(module)
         merge_groups(module, library())
         decompose_prefix_sums(module)
         split_column_addends(module)
@@ -71,3 +74,4 @@ def rewrite_after_selection(module: ModuleOp, function: FuncOp, fuse: bool) -> N
     move_ops_without_kernels(function, library())
     if fuse:
         cut_long_products(function, library())
+        take_biases_apart(function, library())

@@ -87,6 +87,31 @@ def test_two_branches_that_are_added_join_one_of_them():
     ]
 
 
+def test_a_sum_of_many_convolutions_takes_the_memory_of_one():
+    """Each is computed on top of those before it."""
+    arenas: list[int] = []
+    for branches in (2, 6):
+        program = Program(SHAPE)
+        x = program.argument(0, "nhwc")
+        z = convolution(program, x)
+        for seed in range(2, branches + 1):
+            z = program.add(nn.AddOp, z, convolution(program, x, seed), format="nhwc")
+        executable = compare(program.module(z), numbers(SHAPE))
+        added = (branches - 1) * [("nn.conv", "nn.add")]
+        assert steps(executable, numbers(SHAPE)) == [("nn.conv",), *added]
+        arenas.append(executable.plan.arena.size)
+    assert arenas[0] == arenas[1]
+
+
+@pytest.mark.parametrize("again", [0, 1])
+def test_negative_what_is_added_and_used_again_is_not_written_over(again: int):
+    program = Program(SHAPE)
+    x = program.argument(0, "nhwc")
+    branches = convolution(program, x), convolution(program, x, 2)
+    z = program.add(nn.AddOp, *branches, format="nhwc")
+    compare(program.module(program.add(nn.MulOp, z, branches[again], format="nhwc")), numbers(SHAPE))
+
+
 def test_negative_a_convolution_by_unrolled_windows_takes_no_post_ops():
     """It would apply them to one element after the other; the residual and its activation are one primitive instead."""
     program = Program(SHAPE)
