@@ -79,8 +79,10 @@ def _check_channels(node: Node, x: Value, *parameters: NDArray[Any] | None) -> N
 
 def has_negative_scale(node: Node) -> bool:
     """Whether a scale of the node is a constant and has a negative number."""
-    scale = node.constant(1)
-    return scale is not None and scale.dtype.name in _FLOATS and bool(np.any(scale < 0))
+    scale = node.optional(1)
+    if not isinstance(scale, Constant) or scale.array.dtype.name not in _FLOATS:
+        return False
+    return bool(np.any(scale.array < 0))
 
 
 def _signed(builder: Builder, node: Node, x: Value, scale: NDArray[Any]) -> Value:

@@ -197,6 +197,17 @@ def test_units_give_the_same(name: str):
     assert _check_joined(UNITS[name].model()).after.count == 0
 
 
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_large_weights_are_summed_as_onnx_runtime_sums_them(per_channel: bool):
+    """Without VNNI it saturates sums of two products, and so it does with what goes out."""
+    model = Unit(bias="integers", per_channel=per_channel, largest=127).model()
+    new = li.optimize_onnx(model, "ort-cpu").model
+    assert "QLinearConv" in op_types(new)
+    feeds = random_feeds(model, n=3)
+    for found, wanted in zip(_optimized_results(new, feeds), _optimized_results(model, feeds), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("name", POOLS)
 def test_negative_pools_without_a_convolution_stay_on_floats(name: str):
     assert POOLS[name].op_type in op_types(check_optimized(POOLS[name].model(), target="ort-cpu").model)

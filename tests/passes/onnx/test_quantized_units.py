@@ -30,6 +30,9 @@ class Unit:
     y: Any = MIDDLE
     weights: Any = NONE
     """The zero point of the weights; None for weights of floats."""
+    largest: int = 64
+    """The largest weight. CPUs without VNNI add two products of bytes in 16 bits: up to 64 that is exact, and ONNX
+    Runtime then gives the same with and without its optimizations."""
     per_channel: bool = False
     bias: str = ""
     scale: Any = SCALE
@@ -53,7 +56,7 @@ class Unit:
         operands = ["t"]
         if self.op_type in ("Conv", "ConvTranspose"):
             operands.append("v")
-            weights = random.integers(1, 100, (4, 4, 3, 3))
+            weights = random.integers(1, self.largest + 1, (4, 4, 3, 3))
             along: dict[str, Any] = {"axis": 0} if self.per_channel else {}
             count: Any = 4 if self.per_channel else ()
             if self.weights is None:
