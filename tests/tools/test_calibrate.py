@@ -168,7 +168,11 @@ def _measured(*_: object) -> None:
     ("arguments", "reason"),
     [
         (["calibrate", "--threads", "2"], "--threads is for prices: add --ops MODEL"),
-        (["calibrate", "--measure-seconds", "2"], "--measure-seconds is for prices: add --ops MODEL"),
+        (
+            ["calibrate", "--measure-seconds", "2"],
+            "--measure-seconds is for prices and the profile: add --ops MODEL or --profile",
+        ),
+        (["calibrate", "--profile", "--measure-seconds", "nan"], "measure_seconds = nan is no number"),
         (
             ["calibrate", "--target", "blocked8"],
             "--target says whose layouts are measured: add --ops or --reorders MODEL",

@@ -41,12 +41,16 @@ from layout_ir.backends.llvm.runtime.profiling_plans import (
     scattered_lines,
     transpositions,
 )
-from layout_ir.backends.llvm.runtime.timing import Limits, bytes_at_page, race
+from layout_ir.backends.llvm.runtime.timing import Limits, Times, bytes_at_page, race
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.quantization import Conversion
 
 SECONDS = 2.5
 """What a measurement may take; the part that is under way then is finished."""
+
+WHOLE_SECONDS = 3.5
+"""What all parts of one take where no code for them is kept yet (Zen 3), and some tenths more; the last ones, what many
+rows by turns cost in memory and prefetch distances, are built in where there is less."""
 
 _LARGEST = 192 << 20
 """Bytes of source and destination of the largest volume, whatever the last level holds."""
@@ -73,11 +77,15 @@ _SPARE = 1 << 20
 _TIMES = 3
 """Measurements of everything, as far as there is time."""
 
-_ROUNDS, _FEWEST = 5, 3
-"""Turns of every contender, and those that it has where they take longer than they should."""
+_ROUNDS, _FEWEST = 4, 3
+"""Turns of every contender, of what is in the caches twice as many, and those that it has where they take longer than
+they should."""
 
 _SHARE = 0.08
 """Of the time there is, what contenders may take together before turns beyond the fewest are left out."""
+
+_GROUP = 1 << 20
+"""Bytes of a part of a copy: calls, a microsecond each, are no hundredth of the time."""
 
 _PIECES = 64
 """Lines that are written side by side where conflicts are measured."""
@@ -103,7 +111,7 @@ _DISTURBED = 1.5
 
 _FARTHER = 0.85
 """Of the time with the usual prefetch distance, what another one may take to be preferred: on Zen 3, where all of them
-are alike, 128 and 1024 bytes both seemed 5 % faster at times, and 1024 is a fifth slower in the last level."""
+are alike, 128 and 1024 bytes, which are tried no more, both seemed 5 % faster at times."""
 
 _AHEAD = 1.1
 """How much faster streamed stores must be to win where the last level may hold both sides: while others use it too,
@@ -161,11 +169,18 @@ class _Measurement:
         self, plans: Sequence[Plan], rounds: int = _ROUNDS, threads: int = 1, *, usual: bool = False
     ) -> list[float]:
         """The least time of a call of each, or the `usual` one: the median."""
-        x, y = (int(buffer.ctypes.data) for buffer in self.buffers)
-        calls = {str(k): partial(load(plan, self.machine, threads), x, y) for k, plan in enumerate(plans)}
+        calls = [partial(load(plan, self.machine, threads), *self._addresses()) for plan in plans]
+        times = self._raced(calls, rounds)
+        return [times.median(name) if usual else times.best(name) for name in times.rounds]
+
+    def _raced(self, calls: Sequence[Callable[[], object]], rounds: int) -> Times:
+        """The times of contenders, under their numbers in order."""
         limits = Limits(seconds=self.patience, fewest=min(rounds, _FEWEST), most=rounds, batch=0.001)
-        times = race(calls, lambda _: inf, limits)
-        return [times.median(name) if usual else times.best(name) for name in calls]
+        return race({str(k): call for k, call in enumerate(calls)}, lambda _: inf, limits)
+
+    def _addresses(self) -> tuple[int, int]:
+        x, y = (int(buffer.ctypes.data) for buffer in self.buffers)
+        return x, y
 
     # Lines through the caches and past them --------------------------------------------------------------------------
 
@@ -191,18 +206,28 @@ class _Measurement:
     def _streaming_volumes(self, profile: MachineProfile) -> MachineProfile:
         if not self.machine.streams:
             return profile
-        transposed = self._crossover(self._transposition(ElementPair(4, 4)), profile.streaming_volume)
-        few = self._crossover(
-            lambda volume, s: copy_of(volume // 2, streaming=s), profile.streaming_volume_few
+
+        def copy(volume: int, stream: bool) -> Plan:
+            return copy_of(min(volume // 2, _GROUP), streaming=stream)
+
+        moves = ElementPair(4, 4)
+        transposed = self._crossover(self._transposition(moves), profile.streaming_volume)
+        # Each of the others lies on one side of this one, so that few volumes are left to try.
+        few = self._crossover(copy, profile.streaming_volume_few, least=transposed)
+        converting = self._transposition(ElementPair.of(Conversion("f32", "bf16")))
+        # Built-in ones, measured on three kinds of processors, are a half to three quarters of the other.
+        least = transposed // 2
+        converted = self._crossover(
+            converting, profile.streaming_volume_converting, least=least, most=transposed
         )
-        converting = ElementPair.of(Conversion("f32", "bf16"))
-        converted = self._crossover(self._transposition(converting), profile.streaming_volume_converting)
         shared = profile.streaming_volume_shared
         if thread_pool.available(2) > 1:
-            found = self._crossover(self._transposition(ElementPair(4, 4)), shared, threads=2)
             # Beyond that, others lose what this one may still gain. Measured on Zen 3 with an L3 of 32 MiB, two
             # threads, 32 MiB, through the caches and past them: nchw to nhwc 30 and 25, nhwc to nchw 27 and 41.
-            shared = min(found, 3 * self.machine.l3 // 4)
+            most = max(3 * self.machine.l3 // 4, transposed)
+            shared = self._crossover(
+                self._transposition(moves), shared, threads=2, least=transposed, most=most
+            )
         return replace(
             profile,
             streaming_volume=transposed,
@@ -212,17 +237,27 @@ class _Measurement:
         )
 
     def _transposition(self, pair: ElementPair) -> Callable[[int, bool], Plan]:
+        """A plan for an image, as part of a volume, given that and whether it streams."""
+        src, dst = (Format.of(tag).bind((1, 64, 56, 56)) for tag in ("nchw", "nhwc"))
+
         def plan(volume: int, stream: bool) -> Plan:
-            image = 64 * 56 * 56 * index(pair.src + pair.dst)
-            layouts = [Format.of(tag).bind((max(volume // image, 1), 64, 56, 56)) for tag in ("nchw", "nhwc")]
-            return make_plan(layouts[0], layouts[1], pair, 0, self.machine, stream=stream)
+            return make_plan(src, dst, pair, 0, self.machine, stream=stream, volume=volume)
 
         return plan
 
-    def _crossover(self, plan: Callable[[int, bool], Plan], built_in: int, threads: int = 1) -> int:
-        """The volume from which on streamed stores win; the built-in one where time is short or no plan streams."""
+    def _crossover(
+        self,
+        plan: Callable[[int, bool], Plan],
+        built_in: int,
+        threads: int = 1,
+        least: int = 0,
+        most: int = 0,
+    ) -> int:
+        """The volume from which on streamed stores win, from `least` on and, where they win nowhere below, `most` (0:
+        the largest); the built-in one where time is short or no plan streams. `plan` moves a part of a volume."""
         # Of the volumes, the largest at which they lose, and the smallest at which they win, from which on they do.
-        low, high = -1, len(self.volumes) - 1
+        low = sum(volume < least for volume in self.volumes) - 1
+        high = sum(volume < most for volume in self.volumes[:-1]) if most else len(self.volumes) - 1
         while high - low > 1:
             if perf_counter() > self.crossed:
                 return built_in
@@ -230,13 +265,27 @@ class _Measurement:
             plans = [plan(self.volumes[middle], stream) for stream in (False, True)]
             if streams(plans[0]) or not streams(plans[1]):
                 return built_in
-            # Not the least times: others take their part of the last level, and how much, those do not say. Measured
-            # on Zen 3 as one of several virtual machines, 16 MiB of nhwc to nchw, least and usual GB/s through the
-            # caches 21 and 13, past them 39 and 30.
-            through, past = self._seconds(plans, 2 * _ROUNDS, threads, usual=True)
+            through, past = self._seconds_of_parts(plans, self.volumes[middle], threads)
             ahead = _AHEAD if self.volumes[middle] < self.machine.l3 else 1.0
             low, high = (low, middle) if through > ahead * past else (middle, high)
         return self.volumes[high]
+
+    def _seconds_of_parts(self, plans: Sequence[Plan], volume: int, threads: int) -> list[float]:
+        """The usual times of `volume` bytes that are moved part by part, each of which a plan moves: code for every
+        volume would take longer to compile than to run, parts of many have the same.
+
+        Not the least times: others take their part of the last level, and how much, those do not say. Measured on
+        Zen 3 as one of several virtual machines, 16 MiB of nhwc to nchw, least and usual GB/s through the caches 21 and
+        13, past them 39 and 30.
+        """
+        calls: list[Callable[[], object]] = []
+        for plan in plans:
+            sizes = index(plan.src_bytes), index(plan.dst_bytes)
+            parts = max(volume // sum(sizes), 1)
+            kernel = load(plan, self.machine, threads)
+            calls.append(partial(_move_parts, kernel, self._addresses(), sizes, parts))
+        times = self._raced(calls, _ROUNDS + _FEWEST)
+        return [times.median(name) for name in times.rounds]
 
     # Conflicts and pages ---------------------------------------------------------------------------------------------
 
@@ -246,7 +295,7 @@ class _Measurement:
         strides = l1_way, l1_way + LINE, l2_way // 2, 4 * l1_way + LINE
         plans = [scattered_lines(volume // 2, stride, _PIECES) for stride in strides]
         many = scattered_lines(volume // 2, l1_way + LINE, 4 * _PIECES)
-        l1, free, l2, free_far, pages = self._seconds([*plans, many], 3 * _ROUNDS)
+        l1, free, l2, free_far, pages = self._seconds([*plans, many], 2 * _ROUNDS)
         lines = [index(plan.dst_bytes) / LINE for plan in (*plans, many)]
         l1, free, l2, free_far, pages = (
             1e9 * t / n for t, n in zip((l1, free, l2, free_far, pages), lines, strict=True)
@@ -337,7 +386,7 @@ class _Measurement:
         without = replace(plan, steps=tuple(replace(step, prefetch=None) for step in plan.steps))
         if plan == without or not streams(plan):
             return profile
-        with_them, without_them = self._seconds([plan, without], 2 * _ROUNDS)
+        with_them, without_them = self._seconds([plan, without])
         return replace(profile, prefetch_gain=round(_believed_gain(without_them / with_them), 3))
 
     def _multistride_gains(self, profile: MachineProfile) -> MachineProfile:
@@ -361,7 +410,7 @@ class _Measurement:
                 machine = replace(self.machine, measured=replace(profile, **{name: gain}))
                 plans.append(make_plan(src, dst, pair, 0, machine, stream=is_streamed))
             if plans[0] != plans[1] and streams(plans[1]) == is_streamed:
-                in_order, by_turns = self._seconds(plans, 2 * _ROUNDS)
+                in_order, by_turns = self._seconds(plans)
                 found[name] = round(_believed_gain(in_order / by_turns), 3)
         return replace(profile, **found)
 
@@ -376,7 +425,7 @@ class _Measurement:
             return profile
         volume = self.volumes[-1]
         plans = [narrowed_rows(2 * volume // 3, _PIECES), copy_of(volume // 2, streaming=True)]
-        times = self._seconds(plans, 2 * _ROUNDS, usual=True)
+        times = self._seconds(plans, usual=True)
         # Both read and write lines; a copy as many of these as of those.
         lines = [index(plan.src_bytes + plan.dst_bytes) / LINE / 2 for plan in plans]
         read = index(plans[0].src_bytes) / LINE
@@ -392,13 +441,13 @@ class _Measurement:
         plans = [plan, copy_of(volume // 2, streaming=True)]
         staged, copied = (
             1e9 * time / (index(plan.dst_bytes) / LINE)
-            for plan, time in zip(plans, self._seconds(plans, 2 * _ROUNDS, usual=True), strict=True)
+            for plan, time in zip(plans, self._seconds(plans, usual=True), strict=True)
         )
         more = round(min(max(staged - copied, 0.0), 2 * profile.memory_ns), 3)
         return replace(profile, staging_scattered_ns=more)
 
     def _prefetch_distance(self, profile: MachineProfile) -> MachineProfile:
-        distances = 256, 128, 512, 1024
+        distances = 256, 512
         cols = max(self._beyond_l2() // (2048 * 4) // 16 * 16 + 16, 1040)
         rows = min(2048, (self.volumes[-1] // 2) // (4 * cols) // 16 * 16)
         layouts = [Format.of(tag).bind((rows, cols)) for tag in ("ab", "ba")]
@@ -408,7 +457,7 @@ class _Measurement:
             plans.append(make_plan(layouts[0], layouts[1], ElementPair(4, 4), 0, machine, stream=False))
         if len(set(plans)) < len(plans):
             return profile
-        times = self._seconds(plans, 2 * _ROUNDS)
+        times = self._seconds(plans)
         best = min(range(len(times)), key=times.__getitem__)
         chosen = distances[best] if times[best] < _FARTHER * times[0] else profile.prefetch_distance
         return replace(profile, prefetch_distance=chosen)
@@ -449,6 +498,14 @@ class _Measurement:
         return replace(
             profile, wake_bytes=round(_believed(2 * LINE * late / profile.cached_ns, profile.wake_bytes))
         )
+
+
+def _move_parts(
+    kernel: Callable[[int, int], None], addresses: tuple[int, int], sizes: tuple[int, int], parts: int
+) -> None:
+    """So many calls, each of which reads and writes `sizes` bytes behind those of the one before."""
+    for part in range(parts):
+        kernel(*(address + part * size for address, size in zip(addresses, sizes, strict=True)))
 
 
 def _volumes(machine: Machine, largest: int) -> list[int]:

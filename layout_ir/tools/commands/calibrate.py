@@ -56,7 +56,7 @@ def add_parser(subparsers: Any) -> None:
         "--measure-seconds",
         type=float,
         metavar="S",
-        help="measure for at most so long, with --ops (default: 600)",
+        help="measure for at most so long, with --ops (default: 600) and --profile (default: 3.5)",
     )
     parser.add_argument(
         "-o",
@@ -68,8 +68,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--profile",
         action="store_true",
-        help="measure instead, in three seconds or, while others compute, ten, what the planner of reorders asks of a "
-        "machine, and keep it in the cache (LAYOUT_IR_CACHE) for every later plan",
+        help="measure instead what the planner of reorders asks of a machine, and keep it in the cache "
+        "(LAYOUT_IR_CACHE) for every later plan; while others compute, --measure-seconds 12 tells more",
     )
     add_input_shapes(parser)
     parser.add_argument(
@@ -80,9 +80,10 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures and writes; returns the exit status. Raises LayoutError for a program that cannot be read."""
-    for name in ("threads", "measure_seconds"):
-        if getattr(args, name) is not None and args.ops is None:
-            raise LayoutError(f"--{name.replace('_', '-')} is for prices: add --ops MODEL")
+    if args.threads is not None and args.ops is None:
+        raise LayoutError("--threads is for prices: add --ops MODEL")
+    if args.measure_seconds is not None and args.ops is None and not args.profile:
+        raise LayoutError("--measure-seconds is for prices and the profile: add --ops MODEL or --profile")
     if args.target is not None and args.ops is None and args.reorders is None:
         raise LayoutError("--target says whose layouts are measured: add --ops or --reorders MODEL")
     if args.ops is not None:
@@ -111,9 +112,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _profile(args: argparse.Namespace) -> int:
+    from layout_ir.argument_checks import check_seconds
     from layout_ir.backends.llvm.machine.machine import detected
     from layout_ir.backends.llvm.runtime import code_cache
-    from layout_ir.backends.llvm.runtime.machine_profiling import SECONDS, measure_profile
+    from layout_ir.backends.llvm.runtime.machine_profiling import WHOLE_SECONDS, measure_profile
     from layout_ir.backends.llvm.runtime.profile_file import (
         VARIABLE,
         calibration_mode,
@@ -126,9 +128,11 @@ def _profile(args: argparse.Namespace) -> int:
         raise LayoutError(
             "--profile is kept in the cache (LAYOUT_IR_CACHE): leave --reorders and --output out"
         )
+    seconds = WHOLE_SECONDS if args.measure_seconds is None else args.measure_seconds
+    check_seconds("measure_seconds", seconds, finite=True)
     mode = calibration_mode()
     with ProgressLine("measuring this machine"):
-        found = measure_profile(4 * SECONDS)  # a machine of its own is known after a third of them
+        found = measure_profile(seconds)
     keep_profile(found)
     if args.json:
         write_result(json.dumps(found.to_json(), indent=2) + "\n", None)

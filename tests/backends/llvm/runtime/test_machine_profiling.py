@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from operator import index
 from typing import Any
@@ -79,27 +80,22 @@ def test_where_streams_win_is_measured_with_two_threads_as_well(monkeypatch: pyt
     def available(threads: int) -> int:
         return min(threads, cpus)
 
-    def seconds(
-        plans: Sequence[Plan], rounds: int = 0, threads: int = 1, *, usual: bool = False
-    ) -> list[float]:
+    def seconds(plans: Sequence[Plan], volume: int, threads: int) -> list[float]:
         """Streams are faster, of two threads from 2 MiB on."""
         calls.append(threads)
-        volume = index(plans[0].src_bytes + plans[0].dst_bytes)
         return [2.0, 1.0 if threads == 1 or volume >= 2 << 20 else 3.0]
 
-    monkeypatch.setattr(measurement, "_seconds", seconds)
+    monkeypatch.setattr(measurement, "_seconds_of_parts", seconds)
     monkeypatch.setattr(machine_profiling.thread_pool, "available", available)
     found = measurement._streaming_volumes(PROFILE)
     assert found.streaming_volume < 1 << 20 < found.streaming_volume_shared <= 4 << 20
 
-    def never(
-        plans: Sequence[Plan], rounds: int = 0, threads: int = 1, *, usual: bool = False
-    ) -> list[float]:
+    def never(plans: Sequence[Plan], volume: int, threads: int) -> list[float]:
         return [1.0, 0.5 if threads == 1 else 2.0]
 
-    monkeypatch.setattr(measurement, "_seconds", never)
+    monkeypatch.setattr(measurement, "_seconds_of_parts", never)
     assert measurement._streaming_volumes(PROFILE).streaming_volume_shared == 3 * SMALL.l3 // 4
-    monkeypatch.setattr(measurement, "_seconds", seconds)
+    monkeypatch.setattr(measurement, "_seconds_of_parts", seconds)
     calls.clear()
     cpus = 1
     found = measurement._streaming_volumes(PROFILE)
@@ -134,18 +130,44 @@ def test_the_volume_from_which_on_streams_win_is_found_whatever_the_last_level_c
     monkeypatch: pytest.MonkeyPatch, least: int
 ):
     for l3 in (4 << 20, 64 << 20):
-        measurement = _measurement(
-            monkeypatch,
-            lambda plan: 30.0 if _streams(plan) == (plan.src_bytes + plan.dst_bytes >= least) else 20.0,
-            replace(SMALL, l3=l3),
-        )
+        measurement = _measurement(monkeypatch, lambda plan: 30.0, replace(SMALL, l3=l3))
+        monkeypatch.setattr(measurement, "_seconds_of_parts", partial(_streams_win, least))
         found = measurement._crossover(_plain_copy, 1)
         assert found == min(volume for volume in measurement.volumes if volume >= least)
+        above = 2 * least  # which wins already
+        assert measurement._crossover(_plain_copy, 1, least=above) == min(
+            volume for volume in measurement.volumes if volume >= above
+        )
+
+
+def test_negative_where_streams_win_nowhere_it_is_the_largest_volume(monkeypatch: pytest.MonkeyPatch):
+    measurement = _measurement(monkeypatch, lambda plan: 30.0)
+    monkeypatch.setattr(measurement, "_seconds_of_parts", partial(_streams_win, 1 << 40))
+    assert measurement._crossover(_plain_copy, 1) == measurement.volumes[-1]
+    most = 3 << 20
+    found = measurement._crossover(_plain_copy, 1, most=most)
+    assert found == min(volume for volume in measurement.volumes if volume >= most)
+
+
+def _streams_win(least: int, plans: Sequence[Plan], volume: int, threads: int) -> list[float]:
+    return [1.0, 0.8 if volume >= least else 1.2]
 
 
 def _plain_copy(volume: int, streaming: bool) -> Plan:
-    """The copy that the measurement makes."""
     return copy_of(volume // 2, streaming=streaming)
+
+
+def test_a_volume_is_moved_part_by_part():
+    measurement = vars(machine_profiling)["_Measurement"](SMALL, 60.0)
+    source, destination = measurement.buffers
+    source[:] = np.arange(source.size) % 251
+    for streaming in (False, True):
+        destination[:] = 0
+        plan = copy_of(1 << 18, streaming=streaming)
+        [seconds] = measurement._seconds_of_parts([plan], 3 << 20, 1)
+        assert seconds > 0
+        moved = (3 << 20) // 2
+        assert (destination[:moved] == source[:moved]).all() and not destination[moved:].any()
 
 
 def _apart(plan: Plan) -> int:

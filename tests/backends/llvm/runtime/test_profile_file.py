@@ -203,6 +203,19 @@ def test_the_command_measures_and_keeps(capsys: pytest.CaptureFixture[str]):
     assert MachineProfile.from_json(json.loads(capsys.readouterr().out)) == MEASURED
 
 
+def test_the_command_measures_for_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch):
+    given: list[float] = []
+
+    def measured(seconds: float) -> MachineProfile:
+        given.append(seconds)
+        return MEASURED
+
+    monkeypatch.setattr(machine_profiling, "measure_profile", measured)
+    assert main(["calibrate", "--profile"]) == 0
+    assert main(["calibrate", "--profile", "--measure-seconds", "12"]) == 0
+    assert given == [machine_profiling.WHOLE_SECONDS, 12.0]
+
+
 def test_negative_the_command_keeps_profiles_in_the_cache_alone(capsys: pytest.CaptureFixture[str]):
     assert main(["calibrate", "--profile", "-o", "x.json"]) == 1
     assert "--profile is kept in the cache" in capsys.readouterr().err
