@@ -29,7 +29,7 @@ from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_graph import Graph, Node, is_transpose
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_plan import Place, Plan
-from layout_ir.passes.onnx.order_selection import model_problem, option_cost
+from layout_ir.passes.onnx.order_selection import ModelProblem, model_problem, option_cost
 from layout_ir.passes.onnx.orders import Order, identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
@@ -82,6 +82,8 @@ class OrderSearch:
     """The Transposes of the graph that was written then, and what it has to choose from."""
     current: Graph | None = None
     """The graph of the model as it is now, where its types are known."""
+    problem: ModelProblem | None = None
+    """That of the last round."""
 
     def __post_init__(self) -> None:
         self.propagation = OrderPropagation(self.consumer)
@@ -113,7 +115,7 @@ class OrderSearch:
             last = again.before.cost
         if result.after.count and not result.remaining:
             result.remaining = _sorted_remaining(self.plans)
-        return result
+        return self._certified(result) if self.certificate else result
 
     def _round(self) -> OptimizedModel:
         """The result of a round; sets `improved`."""
@@ -126,7 +128,7 @@ class OrderSearch:
         else:
             before, transposed, reached = self.stated[0], frozenset[str](), [self.stated[1]]
         self.current = reached[0].values.graph
-        plans, solution, certificate, notes = self._planned(reached)
+        plans, solution, notes = self._planned(reached)
         after = self._left(plans)
         # More Transposes than there were are no gain to everybody, however few bytes they move. Reorders into blocks
         # and out of them are what blocks cost: there were none, and weighing Transposes more makes them no fewer.
@@ -136,18 +138,18 @@ class OrderSearch:
             and self.consumer.transpose_kib * 1024 <= before.nbytes
         ):
             before = self._weigh_more(before)
-            plans, solution, certificate, notes = self._planned(reached)
+            plans, solution, notes = self._planned(reached)
             after = self._left(plans)
         if self.consumer.counts_kernel_moves and self._gives_way(reached, before, after, solution):
             self.consumer = self.consumer.without_kernel_moves()
             self.propagation = OrderPropagation(self.consumer)
             reached = [self.propagation.reachable(part.values.graph) for part in reached]
-            plans, solution, certificate, notes = self._planned(reached)
+            plans, solution, notes = self._planned(reached)
             after = self._left(plans)
         ends_runtime = self.consumer.converts_halves and any(map(takes_turned_halves, plans))
         if ends_runtime and not self._stays(plans, before, after):
             try:
-                plans, found, _, notes = self._planned(reached, turns_halves=False)
+                plans, found, notes = self._planned(reached, turns_halves=False)
             except Infeasible:
                 pass  # the Transposes are there as the model comes
             else:
@@ -170,7 +172,7 @@ class OrderSearch:
         obligations = obligations_of(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, [], obligations, solution,
-            certificate, notes, transposed, self.places,
+            None, notes, transposed, self.places,
         )  # fmt: skip
         if is_blocked:
             notes.append(
@@ -330,7 +332,7 @@ class OrderSearch:
 
     def _planned(
         self, reached: Sequence[ReachableOrders], *, turns_halves: bool = True
-    ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
+    ) -> tuple[list[Plan], Solution, list[str]]:
         inputs, outputs = free_names(reached[0].values.graph)
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
         problem = model_problem(
@@ -340,21 +342,37 @@ class OrderSearch:
             free_outputs=outputs,
             never_turned=() if turns_halves else [halves_of_products(part.values) for part in reached],
         )
+        if turns_halves:
+            self.problem = problem
         omitted = tuple(what for part in reached for what in part.omitted)
-        consumer = self.consumer
+        found = problem.solve(self._seconds_left())
+        solution = replace(found.numbers, omitted=omitted)
+        plans = [Plan.chosen(part, problem.numbers, found) for part in problem.parts]
+        notes = [note for plan in plans for note in plan.open_extents()]
+        return plans, solution, list(dict.fromkeys(notes))
+
+    def _certified(self, result: OptimizedModel) -> OptimizedModel:
+        """`result` with the certificate of the last problem. It is made once: to write down and check why a choice is
+        the cheapest takes much longer than to find it."""
+        assert self.problem is not None
+        consumer, solution = self.consumer, result.solution
         origin = {
             "target": consumer.name,
             "costs": None,
             "transpose_kib": consumer.transpose_kib,
             "kernel_moves": consumer.counts_kernel_moves,
         }
-        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-        extra = {"origin": origin, "omitted": len(omitted)}
-        found = problem.solve(left, certificate=self.certificate, extra=extra)
-        solution = replace(found.numbers, omitted=omitted)
-        plans = [Plan.chosen(part, problem.numbers, found) for part in problem.parts]
-        notes = [note for plan in plans for note in plan.open_extents()]
-        return plans, solution, found.certificate, list(dict.fromkeys(notes))
+        extra = {"origin": origin, "omitted": len(solution.omitted)}
+        certificate = self.problem.certificate(self._seconds_left(), extra=extra)
+        if solution.is_optimal and certificate["bound"] < certificate["cost"]:
+            result.notes.append(
+                f"the choice is proven, but time was up before its certificate was: that proves "
+                f"{certificate['bound']} of {certificate['cost']}"
+            )
+        return replace(result, certificate=certificate)
+
+    def _seconds_left(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
 
 def _in_orders(shapes: Mapping[str, Sequence[int]], orders: Mapping[str, Order]) -> dict[str, list[int]]:

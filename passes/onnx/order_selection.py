@@ -115,12 +115,11 @@ class OrderProblem:
 
 
 class OrderSolution(NamedTuple):
-    """A choice for the problem of a model, and its proof where that was asked for."""
+    """A choice for the problem of a model."""
 
     numbers: Solution
     demands: Sequence[tuple[int, frozenset[int]]]
     """Per value, the number of the order that it is made in, and of those that it is needed in."""
-    certificate: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -130,23 +129,17 @@ class ModelProblem:
     numbers: Problem
     parts: Sequence[OrderProblem]
 
-    def solve(
-        self,
-        time_limit: float | None = None,
-        *,
-        certificate: bool = False,
-        extra: Mapping[str, Any] | None = None,
-    ) -> OrderSolution:
-        """The choice of least cost, in `time_limit` seconds; with `certificate` it has its proof, and in that the
-        entries `extra`, whose `origin` has all names besides."""
-        proof = None
-        if certificate:
-            more = dict(extra or {})
-            more["origin"] = {**self._names(), **more.get("origin", {})}
-            solution, proof = certify(self.numbers, time_limit, extra=more)
-        else:
-            solution = solve(self.numbers, time_limit=time_limit)
-        return OrderSolution(solution, demands(self.numbers, solution.choices), proof)
+    def solve(self, time_limit: float | None = None) -> OrderSolution:
+        """The choice of least cost, in `time_limit` seconds."""
+        solution = solve(self.numbers, time_limit=time_limit)
+        return OrderSolution(solution, demands(self.numbers, solution.choices))
+
+    def certificate(self, time_limit: float | None = None, *, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """The proof of what it costs at least, found in `time_limit` seconds, with the entries `extra`, whose `origin`
+        has all names besides."""
+        more = {**extra, "origin": {**self._names(), **extra["origin"]}}
+        _, certificate = certify(self.numbers, time_limit, extra=more)
+        return certificate
 
     def _names(self) -> dict[str, Any]:
         """All names as text, in the order of their numbers."""

@@ -7,8 +7,13 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.helper as oh
+import pytest
 
 import layout_ir as li
+from layout_ir.certificate.checking import verify
+from layout_ir.passes.onnx import order_selection
+from layout_ir.passes.onnx.model_certificate import check_model
+from layout_ir.selection.solver.certificate import certify
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
 
 _CHANNELS, _HEADS = 240, 4
@@ -121,11 +126,16 @@ def _weights(seed: int) -> Any:
     return np.random.default_rng(seed).standard_normal((8, 8)) / 8
 
 
-def test_what_lies_between_a_squeeze_and_an_unsqueeze_is_known_in_the_next_round():
+def _rounds() -> onnx.ModelProto:
+    """A model that takes more than one round."""
     draft = _Draft()
     y = draft.add("Relu", _one_head("x", draft))
     draft.nodes.append(oh.make_node("Reshape", [y, draft.constant([0, 4, 2, -1])], ["y"]))
-    model = model_of(draft.nodes, [value("x", "b", 8, "n")], [value("y", "b", 4, 2, "n")], draft.constants)
+    return model_of(draft.nodes, [value("x", "b", 8, "n")], [value("y", "b", 4, 2, "n")], draft.constants)
+
+
+def test_what_lies_between_a_squeeze_and_an_unsqueeze_is_known_in_the_next_round():
+    model = _rounds()
     result = check_optimized(
         model, {"x": np.random.default_rng(9).standard_normal((2, 8, 5)).astype(np.float32)}
     )
@@ -133,3 +143,33 @@ def test_what_lies_between_a_squeeze_and_an_unsqueeze_is_known_in_the_next_round
     assert (result.before.count, result.after.count) == (6, 1)
     again = li.optimize_onnx(result.model, "onnx")
     assert again.model == result.model
+
+
+@pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
+def test_of_all_rounds_the_last_alone_has_a_certificate(target: str, monkeypatch: pytest.MonkeyPatch):
+    """It takes longer to write one down than to find what it proves, and time is for the rounds."""
+    made: list[Any] = []
+
+    def certified(*given: Any, **options: Any) -> Any:
+        made.append(given)
+        return certify(*given, **options)
+
+    monkeypatch.setattr(order_selection, "certify", certified)
+    with_proof = li.optimize_onnx(_rounds(), target, certificate=True)
+    assert len(made) == 1 and with_proof.certificate is not None
+    assert verify(with_proof.certificate).is_optimal
+    check_model(with_proof.certificate, with_proof.model, target, {})
+    without = li.optimize_onnx(_rounds(), target)
+    assert list(with_proof.model.graph.node) == list(without.model.graph.node)
+    assert len(made) == 1
+
+
+def test_negative_a_certificate_that_time_cut_does_not_take_the_proof_away(monkeypatch: pytest.MonkeyPatch):
+    def cut(problem: Any, time_limit: float | None = None, **options: Any) -> Any:
+        solution, certificate = certify(problem, time_limit, **options)
+        return solution, {**certificate, "bound": certificate["cost"] - 1}
+
+    monkeypatch.setattr(order_selection, "certify", cut)
+    result = li.optimize_onnx(_rounds(), certificate=True)
+    assert result.solution.is_optimal
+    assert any("its certificate" in note for note in result.notes)
