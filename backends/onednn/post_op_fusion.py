@@ -241,15 +241,16 @@ class _Fusion:
     def _is_left_to_a_later_one(self, op: nn.ElementwiseOp, value: SSAValue) -> bool:
         """Whether `op` adds to `value` what a later convolution gives, which can be computed on top of it: the sum of
         many convolutions then takes the memory of one, not of all of them."""
-        if not isinstance(op, nn.AddOp):
+        if not isinstance(op, nn.AddOp) or not isinstance(value.owner, nn.ConvOp | nn.AddOp):
             return False
         other = op.operands[1] if op.operands[0] is value else op.operands[0]
-        later = other.owner
-        if not isinstance(later, nn.ConvOp) or later in self.taken or later not in self.liveness.index:
+        later, index = other.owner, self.liveness.index
+        if not isinstance(later, nn.ConvOp) or later in self.taken or len(list(other.uses)) > 1:
             return False
-        index = self.liveness.index
-        is_later = isinstance(value.owner, Operation) and index[later] > index[value.owner]
-        return is_later and len(list(other.uses)) == 1 and isinstance(value.owner, nn.ConvOp | nn.AddOp)
+        if index.get(later, -1) < index[value.owner]:
+            return False
+        descriptor = single_op_group(later, self.values).descriptor
+        return descriptor is not None and not goes_over_windows_again(descriptor)
 
     def _quantize(self, group: Group) -> bool:
         """Has the primitive of the group store its result as the integers that the one user makes of it, if it can;
