@@ -47,7 +47,7 @@ WORST = 4.0
 _LIKE = 2.0
 """By how much more the fit of another group may be wrong."""
 
-_UNLIKE = ("nn.conv", REORDER)
+_UNLIKE = ("nn.conv",)
 """Ops whose groups have little in common."""
 
 _FOLDS = 10
@@ -177,8 +177,15 @@ class PriceModel:
         return Price(max(int(ns / factor), 1), max(int(ns), 1), max(int(ns * factor), 1))
 
     def _like(self, group: Group, size: tuple[int, int]) -> GroupModel | None:
-        """The fit of a group like `group`: of those of the same class the one of most prices, else the dearest."""
+        """The fit of a group like `group`: of those of the same class the one of most prices, else the dearest. Of a
+        reorder it is the dearer one of those by way of row-major: one takes less than the two."""
         op, variant, formats = group
+        if op == REORDER:
+            source, _, destination = formats.partition(" to ")  # of one class there is one name
+            ways = f"{source} to row-major", f"row-major to {destination or source}"
+            fits = [self.groups.get((op, variant, way)) for way in ways]
+            known = [fit for fit in fits if fit is not None]
+            return max(known, key=lambda fit: fit.ns(*size)) if len(known) == len(ways) else None
         if op in _UNLIKE:
             return None
         own = {key: fit for key, fit in self.groups.items() if key[0] == op}

@@ -210,6 +210,34 @@ def test_groups_of_wider_blocks_have_the_fit_of_whole_ones_where_they_have_none(
     assert found is not None and found.ns == pytest.approx(_machine(asked).ns, rel=0.1)
 
 
+def _reorder(side: int, source: str, destination: str) -> PriceKey:
+    tensors = [_tensor(lies, 1, 16, side, side) for lies in (source, destination)]
+    return PriceKey("layout.reorder", "", tuple(tensors[:1]), tuple(tensors[1:]))
+
+
+def test_a_reorder_without_prices_costs_what_the_dearer_half_of_a_detour_does() -> None:
+    sizes = range(8, 8 + FEWEST)
+    ways = {("nChw8c", "nchw"): 1, ("nchw", "nhwc"): 3}
+    prices = {
+        _reorder(side, *way): Price(*[factor * _machine(_reorder(side, *way)).ns] * 3)
+        for way, factor in ways.items()
+        for side in sizes
+    }
+    model = fitted_model(prices)
+    assert model is not None
+    found, dearer = model.price(_reorder(40, "nChw8c", "nhwc")), model.price(_reorder(40, "nchw", "nhwc"))
+    assert found is not None and dearer is not None and found.ns == dearer.ns
+    assert found.high / found.ns > dearer.high / dearer.ns
+
+
+def test_negative_a_reorder_of_whose_detour_one_half_has_no_price_has_none() -> None:
+    sizes = range(8, 8 + FEWEST)
+    model = fitted_model({key: _machine(key) for side in sizes for key in [_reorder(side, "nChw8c", "nchw")]})
+    assert model is not None
+    assert model.price(_reorder(40, "nChw8c", "nhwc")) is None
+    assert model.price(_reorder(40, "nChw16c", "nChw8c")) is None
+
+
 def test_negative_convolutions_have_no_kin() -> None:
     model = fitted_model({key: _machine(key) for key in CONVS})
     assert model is not None
