@@ -74,4 +74,4 @@ def rewrite_after_selection(module: ModuleOp, function: FuncOp, fuse: bool) -> N
     move_ops_without_kernels(function, library())
     if fuse:
         cut_long_products(function, library())
-        take_biases_apart(function, library())
+    take_biases_apart(function, library())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+import layout_ir as li
 from layout_ir.backends.onednn.absorbed_constants import goes_over_windows_again
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.op_group import single_op_group
@@ -54,12 +56,22 @@ def test_negative_small_results_keep_it():
     assert steps(compare(module, x), x) == [("nn.conv_transpose",)]
 
 
-def test_negative_kernels_that_add_it_to_registers_keep_it():
-    module, is_gone_over = transposed("nhwc", 32, nn.ReluOp)
-    if is_gone_over:
-        pytest.skip("the library has no such kernel for this CPU")
-    x = numbers((1, 16, 32, 32))
-    assert steps(compare(module, x), x) == [("nn.conv_transpose", "nn.relu")]
+@pytest.mark.parametrize(("channels", "rank"), [(384, 3), (1024, 2), (8, 3)])
+@pytest.mark.parametrize("fuse", [True, False])
+def test_a_bias_is_added_once_to_sums_over_many_channels(channels: int, rank: int, fuse: bool):
+    """Channels last, where the library adds it to partial sums."""
+    layout = {2: "nhwc", 3: "ndhwc"}[rank]
+    program = Program((1, channels, *(3,) * rank))
+    w = program.constant(numbers((channels, 8, *(3,) * rank), 1, -0.2, 0.2))
+    b = program.constant(numbers((8,), 2, 5, 9))
+    attributes: dict[str, Any] = {"strides": (2,) * rank, "pads": (1,) * 2 * rank}
+    x = program.argument(0, layout)
+    y = program.add(nn.ConvTransposeOp, x, w, b, **attributes, format=layout)
+    y = program.add(nn.ReluOp, y, format=layout)
+    x = numbers((1, channels, *(3,) * rank))
+    module = program.module(y)
+    (wanted,), (found,) = li.run(module, [x]), li.compile(module, fuse=fuse)([x])
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("layout", ["nchw", BLOCKED])
