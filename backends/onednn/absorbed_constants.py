@@ -174,26 +174,26 @@ def goes_over_products_again(descriptor: PrimitiveDescriptor | None) -> bool:
     return descriptor.request.name == "matmul" and descriptor.implementation.startswith("gemm")
 
 
-def goes_over_windows_again(descriptor: PrimitiveDescriptor) -> bool:
-    """Whether a convolution applies post-ops to its finished result, one element after the other.
+def takes_post_ops(descriptor: PrimitiveDescriptor) -> bool:
+    """Whether a convolution applies post-ops, and a bias, to what is in registers, and once.
 
-    That is so of products over unrolled windows: in 3.2 a relu takes 1 ns per element there and a sum 5 ns, a primitive
-    of its own 0.1 ns. And of a deconvolution that is the gradient of a convolution, of any kind: relu takes 80 ns per
-    element on blocks of 8 channels, a bias 8 (Zen 3, AVX2).
-
-    A deconvolution by `brgconv_strided` would apply them in registers, but to partial sums where there are many
-    channels: in 3.2 a bias is wrong by half of the largest value from 320 channels on in windows of 3x3x3, from 1024 on
-    in 3x3. Without a bias its sums are right.
+    One by products over unrolled windows goes over its result again, one element after the other: in 3.2 a relu takes
+    1 ns per element there and a sum 5 ns, a primitive of its own 0.1 ns. So does a deconvolution that is the gradient
+    of a convolution, of any kind: a relu takes 80 ns per element on blocks of 8 channels, a bias 8 (Zen 3, AVX2). What
+    adds to partial sums (`adds_to_parts`) would be wrong.
     """
-    name = descriptor.implementation
-    kind = descriptor.request.name
+    name, kind = descriptor.implementation, descriptor.request.name
     if kind == "deconvolution_forward" and (name.startswith("conv:") or adds_to_parts(descriptor)):
-        return True
-    return "gemm" in name and kind in ("convolution_forward", "deconvolution_forward")
+        return False
+    return "gemm" not in name or kind not in ("convolution_forward", "deconvolution_forward")
 
 
 def adds_to_parts(descriptor: PrimitiveDescriptor) -> bool:
-    """Whether a deconvolution may apply its bias to partial sums, and so more than once."""
+    """Whether a deconvolution may apply its bias to partial sums, and so more than once.
+
+    In 3.2 results are wrong by half of the largest value from 320 channels on in windows of 3x3x3, from 1024 on in 3x3;
+    without a bias they are right.
+    """
     return "brgconv_strided" in descriptor.implementation
 
 

@@ -30,8 +30,8 @@ from layout_ir.backends.onednn.absorbed_constants import (
     absorb,
     broadcast_extents,
     goes_over_products_again,
-    goes_over_windows_again,
     takes_broadcast,
+    takes_post_ops,
 )
 from layout_ir.backends.onednn.library import Refused
 from layout_ir.backends.onednn.op_group import (
@@ -214,7 +214,7 @@ class _Fusion:
             group.ops.append(op)
             group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
-        if not whole and goes_over_windows_again(group.descriptor):
+        if not (whole or takes_post_ops(group.descriptor)):
             return False
         for post_op, operand in self._post_ops(group, op, value, whole):
             if not isinstance(post_op, SumPostOp) and _is_faster_by_itself(op, group, after):
@@ -250,7 +250,7 @@ class _Fusion:
         if index.get(later, -1) < index[value.owner]:
             return False
         descriptor = single_op_group(later, self.values).descriptor
-        return descriptor is not None and not goes_over_windows_again(descriptor)
+        return descriptor is not None and takes_post_ops(descriptor)
 
     def _quantize(self, group: Group) -> bool:
         """Has the primitive of the group store its result as the integers that the one user makes of it, if it can;

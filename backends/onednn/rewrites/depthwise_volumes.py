@@ -4,7 +4,7 @@
 
 The planes of all results are a batch; for each t they are another part of x, the zeros around it included. For planes
 the library has kernels by channels, for volumes only those that take a group after the other. Measured with AVX2
-(Zen 3), one thread, in ms, as volumes and as planes: windows of 3x3x3 over 32 channels of 64x64x64 109 and 33, over 128
+(Zen 3), one thread, in ms, as volumes and as planes: windows of 3x3x3 over 32 channels of 64x64x64 109 and 30, over 128
 of 16x16x16 7.2 and 1.3; 5x5x5 over 96 of 24x24x24 70 and 9; 7x7x7 over 32 of 32x32x32 154 and 16. ONNX Runtime takes as
 long as the library does for volumes. Functions behind such a convolution go with it, to become its post-ops.
 """

@@ -93,7 +93,7 @@ def _signed(builder: Builder, node: Node, x: Value, scale: NDArray[Any]) -> Valu
     if scale.size > 1:
         shape[node.get("axis", 1)] = scale.size
     signs = np.sign(scale).astype(dtype_of(x)).reshape(shape)
-    return builder.apply(nn.MulOp, x, Constant(signs, "signs"))
+    return builder.apply(nn.MulOp, x, Constant(signs, f"{node.output}.signs"))
 
 
 def _converted(

@@ -183,9 +183,8 @@ class PriceModel:
         if op == REORDER:
             source, _, destination = formats.partition(" to ")  # of one class there is one name
             ways = f"{source} to row-major", f"row-major to {destination or source}"
-            fits = [self.groups.get((op, variant, way)) for way in ways]
-            known = [fit for fit in fits if fit is not None]
-            return max(known, key=lambda fit: fit.ns(*size)) if len(known) == len(ways) else None
+            fits = [self.groups[op, variant, way] for way in ways if (op, variant, way) in self.groups]
+            return max(fits, key=lambda fit: fit.ns(*size)) if len(fits) == len(ways) else None
         if op in _UNLIKE:
             return None
         own = {key: fit for key, fit in self.groups.items() if key[0] == op}
