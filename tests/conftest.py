@@ -36,7 +36,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves deep tests out where no `-m` asks for any: all of them take hours."""
+    """Slow tests come first, as nothing may wait for one at the end; deep ones are left out where no `-m` asks for any.
+
+    All deep tests take hours.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     if config.getoption("markexpr"):
         return
     deep = [item for item in items if item.get_closest_marker("deep")]

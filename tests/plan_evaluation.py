@@ -13,9 +13,9 @@ Places are byte offsets, half bytes on a side whose elements have 4 bits. What a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import product, repeat
 from operator import index
 from typing import NamedTuple
 
@@ -59,10 +59,16 @@ class Destination(dict[int, Moved | Pad]):
 
     writes = 0
 
-    def put(self, place: Size, what: Moved | Pad) -> None:
-        before = self.setdefault(index(place), what)
-        assert before == what, f"place {place} gets {before} and {what}"
-        self.writes += 1
+    def put(self, first: Size, whats: Iterable[Moved | Pad]) -> None:
+        """Notes what the places from `first` on get, one after the other."""
+        for place, what in enumerate(whats, index(first)):
+            before = self.setdefault(place, what)
+            assert before == what, f"place {place} gets {before} and {what}"
+            self.writes += 1
+
+    def put_bytes(self, first: Size, src: Size, count: int) -> None:
+        """Notes that as many places from `first` on get the bytes of the source from `src` on."""
+        self.put(first, map(Moved, range(index(src), index(src) + count), repeat(0), repeat(0)))
 
 
 At = tuple[Size, Size, Size]
@@ -113,14 +119,15 @@ def _widths(plan: Plan, width: int) -> tuple[int, int]:
 def _element(plan: Plan, at: At, width: int, result: Destination) -> None:
     """One element, converted if the plan converts."""
     src, dst, channel = at
-    for byte in range(_widths(plan, width)[1]):
-        what = Moved(src + byte, 0, 0) if plan.conversion is None else Moved(src, channel, byte)
-        result.put(dst + byte, what)
+    if plan.conversion is None:
+        result.put_bytes(dst, src, width)
+    else:
+        result.put(dst, (Moved(src, channel, byte) for byte in range(_widths(plan, width)[1])))
 
 
 def _pads(dst: Size, run: Size, value: int, width: int, result: Destination) -> None:
-    for k in range(run):
-        result.put(dst + k, Pad(value.to_bytes(width, "little")[k % width]))
+    element = [Pad(byte) for byte in value.to_bytes(width, "little")]
+    result.put(dst, (element[k % width] for k in range(index(run))))
 
 
 def _other_side(axis: Axis, k: Size) -> Size:
@@ -156,7 +163,9 @@ def _kernel(plan: Plan, kernel: Kernel, at: At, result: Destination) -> None:
     else:
         for s, d, c in _iterations(kernel.inner):
             here = src + s, dst + d, channel + c
-            if isinstance(kernel, Copy):
+            if isinstance(kernel, Copy) and plan.conversion is None:
+                result.put_bytes(here[1], here[0], index(kernel.run))
+            elif isinstance(kernel, Copy):
                 widths = _widths(plan, 1)
                 for k in range(kernel.run):
                     one = here[0] + k * widths[0], here[1] + k * widths[1], here[2] + k * kernel.channel
@@ -164,8 +173,8 @@ def _kernel(plan: Plan, kernel: Kernel, at: At, result: Destination) -> None:
             elif isinstance(kernel, Elements):
                 _element(plan, here, kernel.width, result)
             elif isinstance(kernel, PaddedCopy):
-                for k in range(kernel.valid):
-                    _element(plan, (here[0] + k, here[1] + k, 0), 1, result)
+                assert plan.conversion is None
+                result.put_bytes(here[1], here[0], index(kernel.valid))
                 pads = kernel.run - kernel.valid
                 _pads(here[1] + kernel.valid, pads, kernel.value, kernel.width, result)
             else:
@@ -187,11 +196,11 @@ def _staged(plan: Plan, kernel: Staged, at: At, result: Destination) -> None:
                 _step(replace(plan, conversion=None), step, moved, 0)
             for to, what in moved.items():
                 assert isinstance(what, Moved)
-                result.put(dst + to, buffer[index(what.place)])
+                result.put(dst + to, (buffer[index(what.place)],))
             return
-        for row, k in product(range(kernel.rows), range(kernel.size)):
-            to = dst + row * kernel.dst_stride + time * kernel.size + k
-            result.put(to, buffer[index(row * kernel.row_stride + k)])
+        for row in range(kernel.rows):
+            stored = (buffer[index(row * kernel.row_stride + k)] for k in range(index(kernel.size)))
+            result.put(dst + row * kernel.dst_stride + time * kernel.size, stored)
 
 
 def definition(src: Layout, dst: Layout, width: int, pad: bytes | None) -> Destination:

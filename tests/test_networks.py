@@ -23,6 +23,9 @@ pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
 TOLERANCE = 1e-4
 
+LARGEST = frozenset({"bvlc_alexnet", "densenet121", "vgg19", "zfnet512"})
+"""Those that the reference takes longest for."""
+
 
 def _relative(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> float:
     assert got.shape == want.shape
@@ -62,10 +65,7 @@ def _stripped(name: str) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.deep if name in ("vgg19", "zfnet512") else ())
-        for name in networks.NAMES
-    ],
+    [pytest.param(name, marks=pytest.mark.deep if name in LARGEST else ()) for name in networks.NAMES],
 )
 def test_random_weights_agree_with_onnx_runtime(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")

@@ -21,7 +21,7 @@ from layout_ir.dialects.kernel.plan_verifier import check_plan
 from tests.backends.llvm.planning.plans import NARROW, WIDE
 from tests.plan_evaluation import Moved, evaluate
 
-SIZE = 1 << 18
+SIZE = 1 << 16
 
 
 def _check(plan: Plan) -> dict[int, int]:
