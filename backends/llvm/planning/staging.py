@@ -133,6 +133,8 @@ def staged_copies(step: Step, machine: Machine) -> list[Step] | None:
     None where no two loops do, or L1 has no room for an interval beside the source. Some lines of each place of the
     source are read before any of the next. Measured on Zen 3, 48 MiB of f32 from 32 blocks of 8 channels to nhwc, GB/s
     in blocks through the caches and over a buffer that is streamed 10.6 and 13.3; of what the last level has 35 and 24.
+    With 64 blocks of 28 x 28 pixels, whose buffer is half of L1, 10.6 and 12.7, where lines are streamed as they are read
+    10.4; of 32 x 32, whose lines share sets, 10.7, 10.3 and 6.0.
     """
     copy = step.kernel
     if not isinstance(copy, Copy) or copy.streaming or not all(isinstance(x, Loop) for x in step.loops):
@@ -144,7 +146,7 @@ def staged_copies(step: Step, machine: Machine) -> list[Step] | None:
     if run >= LINE or across is None or along is None or along.dst != index(across.count) * run:
         return None
     size = max(_PLACE_READ // run, 1)
-    if along.dst % LINE or size >= along.count or size * along.dst > machine.l1 // 4:
+    if along.dst % LINE or size >= along.count or size * along.dst > machine.l1 // 2:
         return None
     outer = [x for x in loops if x not in (across, along)]
     result: list[Step] = []

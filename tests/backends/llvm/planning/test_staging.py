@@ -221,7 +221,7 @@ def _half_lines_of_planes(rows: int, planes: int) -> Step:
     return Step((Loop(rows, 32, 32 * planes),), 0, 0, Copy(32, Loop(planes, 32 * rows, 32)))
 
 
-@pytest.mark.parametrize("rows, planes", [(40, 32), (43, 6), (17, 2)])
+@pytest.mark.parametrize("rows, planes", [(40, 32), (43, 6), (17, 2), (20, 64)])
 def test_blocks_of_copies_over_a_buffer_fill_intervals_of_the_destination(rows: int, planes: int):
     step, size = _half_lines_of_planes(rows, planes), 32 * rows * planes
     steps = staged_copies(step, WIDE)
@@ -232,7 +232,7 @@ def test_blocks_of_copies_over_a_buffer_fill_intervals_of_the_destination(rows: 
 
 
 def test_negative_copies_that_fill_no_lines_or_more_than_l1_has_room_for_go_where_they_go():
-    assert staged_copies(_half_lines_of_planes(40, 34), WIDE) is None
+    assert staged_copies(_half_lines_of_planes(40, 66), WIDE) is None
     assert staged_copies(_half_lines_of_planes(40, 3), WIDE) is None
     whole = Step((Loop(40, 64, 256),), 0, 0, Copy(64, Loop(4, 64 * 40, 64)))
     assert staged_copies(whole, WIDE) is None
