@@ -116,14 +116,10 @@ class GroupModel:
     def corrected_ns(self, nbytes: int, operations: int, extents: Extents) -> float:
         """The price of such an op of these extents, which the fit and its neighbours say. Raises LayoutError where
         `ratios` are none."""
-        ratio = 1.0
-        if self.ratios:
-            ratio = math.exp(float(_corrections(*self._neighbours, _points([extents]))[0]))
-        # Rounded, so that the last digit, which depends on how a processor adds up, decides nothing.
-        return self.ns(nbytes, operations) * float(f"{ratio:.3g}")
+        return self.ns(nbytes, operations) * (_expected_ratio(self, extents) if self.ratios else 1.0)
 
     @cached_property
-    def _neighbours(self) -> tuple[Floats, Floats]:
+    def neighbours(self) -> tuple[Floats, Floats]:
         """The points of what was measured, and the logarithms of their ratios."""
         rows = self.measured()
         return _points(rows[:, :EXTENTS]), np.log(rows[:, EXTENTS].copy())
@@ -246,6 +242,15 @@ def ratios_text(measured: Iterable[tuple[Iterable[int], float]]) -> str:
 def _points(extents: Sequence[Extents] | Floats) -> Floats:
     """The logarithms of extents, a column per point: sums over few coordinates of many points are those of rows."""
     return np.log(np.maximum(np.array(extents, np.float64).T, 1.0, order="C"))
+
+
+@lru_cache(maxsize=16384)
+def _expected_ratio(model: GroupModel, extents: Extents) -> float:
+    """The ratio of the price of an op of these extents to the fit. All reorders of a tensor between layouts of two
+    classes ask for the same one."""
+    ratio = math.exp(float(_corrections(*model.neighbours, _points([extents]))[0]))
+    # Rounded, so that the last digit, which depends on how a processor adds up, decides nothing.
+    return float(f"{ratio:.3g}")
 
 
 def _corrections(points: Floats, ratios: Floats, at: Floats) -> Floats:
