@@ -25,7 +25,7 @@ from layout_ir.backends.llvm.planning.out_of_cache import (
     streamed_tile,
 )
 from layout_ir.backends.llvm.planning.parallel import finished
-from layout_ir.backends.llvm.planning.staging import staged_rows, staging_size
+from layout_ir.backends.llvm.planning.staging import l1_buffer_size, staged_rows, staging_size
 from layout_ir.backends.llvm.planning.walks import crosses_lines
 from layout_ir.dialects.kernel.plan import (
     ONCE,
@@ -273,7 +273,7 @@ def _staged(steps: Sequence[Step], machine: Machine) -> list[Step] | None:
     size = sum(_written(step) for step in inner)
     if any(_end(step) is None or (_end(step) or 0) > base + size for step in inner):
         return None
-    largest = machine.l1 // 2  # the rest is for the source
+    largest = l1_buffer_size(machine)
     is_crossing = any(crosses_lines(step, machine.vector) for step in inner)
     most = min(_ONE_PAGE, largest) if is_crossing else largest
     outer: list[Loop] = []
@@ -310,7 +310,7 @@ def _in_whole_lines(
         return single
     *around, last = outer
     times = LINE // gcd(size, LINE)
-    if isinstance(last.count, SymInt) or last.count < times or times * size > machine.l1 // 2:
+    if isinstance(last.count, SymInt) or last.count < times or times * size > l1_buffer_size(machine):
         return single
     if most > _ONE_PAGE:
         times = max(min(3 * most // 4 // size, last.count) // times, 1) * times

@@ -45,6 +45,11 @@ def staging_size(machine: Machine) -> int:
     return min(machine.l2 // 4, 256 << 10)
 
 
+def l1_buffer_size(machine: Machine) -> int:
+    """Most bytes of a staging buffer in L1: the rest is for the source."""
+    return machine.l1 // 2
+
+
 def stack_bytes(plan: Plan, machine: Machine) -> int:
     """Bytes of the staging buffer that the function of `plan` has on its stack, 0 for none."""
     sizes = [
@@ -134,7 +139,7 @@ def staged_copies(step: Step, machine: Machine) -> list[Step] | None:
     source are read before any of the next. Measured on Zen 3, 48 MiB of f32 from 32 blocks of 8 channels to nhwc, GB/s
     in blocks through the caches and over a buffer that is streamed 10.6 and 13.3; of what the last level has 35 and 24.
     With 64 blocks of 28 x 28 pixels, whose buffer is half of L1, 10.6 and 12.7, and 10.4 where lines are streamed one
-    by one; of 32 x 32, whose lines share sets, 10.7, 10.3 and 6.0.
+    by one; of 32 x 32, whose lines share sets, 10.6, 10.3 and 6.3.
     """
     copy = step.kernel
     if not isinstance(copy, Copy) or copy.streaming or not all(isinstance(x, Loop) for x in step.loops):
@@ -146,7 +151,7 @@ def staged_copies(step: Step, machine: Machine) -> list[Step] | None:
     if run >= LINE or across is None or along is None or along.dst != index(across.count) * run:
         return None
     size = max(_PLACE_READ // run, 1)
-    if along.dst % LINE or size >= along.count or size * along.dst > machine.l1 // 2:
+    if along.dst % LINE or size >= along.count or size * along.dst > l1_buffer_size(machine):
         return None
     outer = [x for x in loops if x not in (across, along)]
     result: list[Step] = []
@@ -186,7 +191,7 @@ def copied_tiles(step: Step, machine: Machine) -> Iterator[list[Step]]:
     else:
         # Two lines of each of so many rows that they fill half of L1. Measured on Zen 3, bytes in the last level, GB/s
         # with a line of 64 rows, of 256, and so: 2048 x 2048 15, 18 and 22, 1024 x 1024 20, 24 and 24.
-        several = machine.l1 // 2 // (2 * LINE) // high * high
+        several = l1_buffer_size(machine) // (2 * LINE) // high * high
         shapes, orders = [(high, line), (_COPIED_LINES * high, line), (several, 2 * line)], (True, False)
     for tall, wide in shapes:
         if not 0 < tall <= tile.rows.count or wide > tile.cols.count:

@@ -121,12 +121,24 @@ def test_blocks_that_are_copied_first_are_the_whole_transposition(width: int, ro
                 assert found[width * (col * rows + row)] == Moved(width * (row * cols + col), 0, 0)
 
 
-def test_each_line_of_the_source_is_read_once_into_the_buffer():
+def test_whole_lines_of_the_source_are_read_into_the_buffer_two_of_each_row_where_half_of_l1_is_full():
+    copies: list[Kernel] = []
     for [step] in copied_tiles(_narrow_transposition(1, 2048, 2048), WIDE):
         assert isinstance(step.kernel, Staged)
         [copy] = step.kernel.steps
-        blocks = (64, 64), (256, 64), (128, 128)
-        assert copy.kernel in [Copy(size, Loop(rows, 2048, size)) for rows, size in blocks]
+        copies.append(copy.kernel)
+    blocks = (64, 64), (256, 64), (128, 128)
+    assert copies == [Copy(size, Loop(rows, 2048, size)) for rows, size in blocks for _ in range(2)]
+
+
+def test_negative_of_few_rows_only_blocks_of_a_line_are_copied():
+    orders = list(copied_tiles(_narrow_transposition(1, 100, 2048), WIDE))
+    for steps in orders:
+        for step in steps:
+            assert isinstance(step.kernel, Staged)
+            [copy] = step.kernel.steps
+            assert isinstance(copy.kernel, Copy) and copy.kernel.run == 64
+    assert len(orders) == 2
 
 
 def test_all_lines_of_a_block_go_to_one_row_of_the_destination_before_the_next():
