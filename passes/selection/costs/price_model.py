@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -116,13 +116,22 @@ class GroupModel:
     def corrected_ns(self, nbytes: int, operations: int, extents: Extents) -> float:
         """The price of such an op of these extents, which the fit and its neighbours say. Raises LayoutError where
         `ratios` are none."""
-        return self.ns(nbytes, operations) * (_expected_ratio(self, extents) if self.ratios else 1.0)
+        return self.ns(nbytes, operations) * (self._expected_ratio(extents) if self.ratios else 1.0)
 
     @cached_property
-    def neighbours(self) -> tuple[Floats, Floats]:
-        """The points of what was measured, and the logarithms of their ratios."""
+    def _expected_ratio(self) -> Callable[[Extents], float]:
+        """The ratio to the fit that is expected of an op, by its extents. What it found is kept as long as the model
+        is: all reorders of a tensor between layouts of two classes ask for the same one."""
         rows = self.measured()
-        return _points(rows[:, :EXTENTS]), np.log(rows[:, EXTENTS].copy())
+        points, ratios = _points(rows[:, :EXTENTS]), np.log(rows[:, EXTENTS].copy())
+
+        @lru_cache(maxsize=4096)
+        def expected(extents: Extents) -> float:
+            ratio = math.exp(float(_corrections(points, ratios, _points([extents]))[0]))
+            # Rounded, so that the last digit, which depends on how a processor adds up, decides nothing.
+            return float(f"{ratio:.3g}")
+
+        return expected
 
     def measured(self) -> Floats:
         """The extents of each price and its ratio to the fit, a row per price. Raises LayoutError, naming the row,
@@ -242,15 +251,6 @@ def ratios_text(measured: Iterable[tuple[Iterable[int], float]]) -> str:
 def _points(extents: Sequence[Extents] | Floats) -> Floats:
     """The logarithms of extents, a column per point: sums over few coordinates of many points are those of rows."""
     return np.log(np.maximum(np.array(extents, np.float64).T, 1.0, order="C"))
-
-
-@lru_cache(maxsize=16384)
-def _expected_ratio(model: GroupModel, extents: Extents) -> float:
-    """The ratio of the price of an op of these extents to the fit. All reorders of a tensor between layouts of two
-    classes ask for the same one."""
-    ratio = math.exp(float(_corrections(*model.neighbours, _points([extents]))[0]))
-    # Rounded, so that the last digit, which depends on how a processor adds up, decides nothing.
-    return float(f"{ratio:.3g}")
 
 
 def _corrections(points: Floats, ratios: Floats, at: Floats) -> Floats:
