@@ -6,6 +6,7 @@ imports anything but the standard library and the error class, and the proof is 
 
 stated_problem.py          what a choice costs
 stated_cost_functions.py   that cost as a sum of tables, each over few variables
+tables.py                  tables of integers over variables, added and minimized
 bound.py                   costs shifted between the tables until the sum of their minima is a bound of the sum
 checking.py                cost and bound recomputed, and compared with what the certificate states
 schema.py                  what is where in a certificate, to say which place is malformed

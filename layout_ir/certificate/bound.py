@@ -20,24 +20,18 @@ All cost functions are multiplied by `scale`, and the sum is divided by it and r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from math import prod
 from typing import Any
 
 from layout_ir.certificate.stated_cost_functions import StatedCostFunctions
 from layout_ir.certificate.stated_problem import INFINITE, index
+from layout_ir.certificate.tables import Live, Table, Tables
 from layout_ir.errors import LayoutError
 
 Message = tuple[int, int, list[int], list[int]]
 """From a cluster, to a cluster, over these variables, this table."""
-
-_Live = Mapping[int, Sequence[int]]
-"""Per variable, the states that are still possible."""
-
-
-LARGEST = 1 << 23
-"""Entries of a table at most; the solver makes none that is larger."""
 
 
 class Clusters:
@@ -50,26 +44,33 @@ class Clusters:
             raise LayoutError(f"scale is {scale}, at least 1 is needed")
         self._size = functions.size
         self._budget = functions.problem.budget
+        self._math = Tables(functions.size, self._budget)
         self._scale = scale
         self._scopes: list[list[int]] = []
-        self._tables: dict[int, list[int]] = {}
+        self._parts: list[list[Table]] = []
+        """Per cluster, the tables that add up to it."""
         missing = functions.names()
         for cluster in given:
             scope: list[int] = cluster["scope"]
             if len(set(scope)) != len(scope) or any(x < 0 for x in scope):
                 raise LayoutError(f"{scope} is not a set of variables")
-            table = [0] * self._entries(scope, f"cluster {len(self._scopes)}", 4)
+            self._scopes.append(scope)
+            self._parts.append([])
             for kind, number, op in cluster["factors"]:
                 if (kind, number, op) not in missing:
                     raise LayoutError(f"factor {kind} {number} {op} does not exist, or is in two clusters")
                 missing.remove((kind, number, op))
                 own, costs = functions.table((kind, number, op))
-                table = self._plus(scope, table, own, [scale * cost for cost in costs])
-            self._tables[len(self._scopes)] = table
-            self._scopes.append(scope)
+                entries = costs if scale == 1 else [scale * cost for cost in costs]
+                self._parts[-1].append(self._part(len(self._parts) - 1, own, entries))
         if missing:
             raise LayoutError(f"factor {' '.join(map(str, min(missing)))} is in no cluster")
-        self._move(self._tables, messages)
+        for source, target, own, entries in messages:
+            for c in (source, target):
+                if not 0 <= c < len(self._parts):
+                    raise LayoutError(f"cluster {c} does not exist")
+            self._parts[source].append(self._part(source, own, entries).negated)
+            self._parts[target].append(self._part(target, own, entries))
 
     def bound(self, proofs: list[dict[str, Any]]) -> int:
         """The bound of the sum of all cost functions: by cases where a proof says so, else by the least entries."""
@@ -81,81 +82,62 @@ class Clusters:
                 raise LayoutError("a cluster is in two proofs")
             proven.update(own)
             live: dict[int, Sequence[int]] = {x: range(self._size(x)) for c in own for x in self._scopes[c]}
-            bound += self._prove(proof["root"], {c: self._tables[c] for c in own}, live)
-        bound += sum(min(table) for c, table in self._tables.items() if c not in proven)
+            tables = {c: self._math.sum(self._parts[c], self._scopes[c]) for c in own}
+            bound += self._prove(proof["root"], tables, live)
+        bound += sum(self._math.least(parts) for c, parts in enumerate(self._parts) if c not in proven)
         return -(-bound // self._scale)
 
-    def _entries(self, scope: Sequence[int], what: str, steps: int = 1) -> int:
-        """How many entries a table over `scope` has; spends `steps` of the budget for each. Raises LayoutError."""
-        if any(x < 0 for x in scope):
-            raise LayoutError(f"{list(scope)} is not a set of variables")
-        entries = prod(self._size(x) for x in scope)
-        if entries > LARGEST:
-            raise LayoutError(f"too large to check: {what} over {len(scope)} variables has {entries} entries")
-        self._budget.spend(steps * entries, f"{what} over {len(scope)} variables, {entries} entries,")
-        return entries
-
-    def _places(self, scope: Sequence[int], own: Sequence[int], live: _Live | None = None) -> list[int]:
-        """For every assignment of `scope`, of live states only, the place of its part in a table over `own`."""
-        step: dict[int, int] = {}
-        stride = 1
-        for x in reversed(own):
-            step[x], stride = stride, stride * self._size(x)
-        if not step.keys() <= set(scope):
+    def _part(self, c: int, own: Sequence[int], entries: list[int]) -> Table:
+        """A table over variables that cluster c has."""
+        if not set(own) <= set(self._scopes[c]) or len(set(own)) != len(own):
             raise LayoutError(
-                f"a table over variables {list(own)} does not belong in a cluster over {list(scope)}"
+                f"a table over variables {list(own)} does not belong in a cluster over {self._scopes[c]}"
             )
-        places = [0]
-        for x in scope:
-            states = range(self._size(x)) if live is None else live[x]
-            places = [place + step.get(x, 0) * k for place in places for k in states]
-        return places
+        if len(entries) != self._math.count(own, "a message"):
+            raise LayoutError(f"a table over variables {list(own)} has {len(entries)} entries")
+        return Table(tuple(own), entries)
 
-    def _plus(self, scope: list[int], table: list[int], own: list[int], part: list[int]) -> list[int]:
-        if len(part) != self._entries(own, "a message"):
-            raise LayoutError(f"a table over variables {own} has {len(part)} entries")
-        self._entries(scope, "a cluster")
-        return [a + part[k] for a, k in zip(table, self._places(scope, own), strict=True)]
-
-    def _move(self, tables: dict[int, list[int]], messages: list[Message]) -> None:
-        for source, target, scope, part in messages:
-            for c, sign in ((source, -1), (target, 1)):
+    def _move(self, tables: dict[int, Table], messages: list[Message]) -> None:
+        for source, target, own, entries in messages:
+            for c in (source, target):
                 if c not in tables:
-                    raise LayoutError(f"cluster {c} does not exist, or is not part of this proof")
-                tables[c] = self._plus(self._scopes[c], tables[c], scope, [sign * k for k in part])
+                    raise LayoutError(f"cluster {c} is not part of this proof")
+            tables[source] = self._math.plus(tables[source], self._part(source, own, entries).negated)
+            tables[target] = self._math.plus(tables[target], self._part(target, own, entries))
 
-    def _least(self, c: int, tables: dict[int, list[int]], live: _Live) -> int:
-        scope = self._scopes[c]
-        self._budget.spend(prod(len(live[x]) for x in scope), f"the least entry of cluster {c}")
+    def _least(self, table: Table, live: Live) -> int:
+        scope = table.scope
+        self._budget.spend(prod(len(live[x]) for x in scope), f"the least entry over variables {scope}")
         if all(len(live[x]) == self._size(x) for x in scope):
-            return min(tables[c])
-        return min((tables[c][k] for k in self._places(scope, scope, live)), default=INFINITE)
+            return min(table.entries)
+        places = self._math.places(scope, scope, live)
+        return min((table.entries[place] for place in places), default=INFINITE)
 
-    def _least_by_state(self, c: int, tables: dict[int, list[int]], live: _Live, x: int) -> dict[int, int]:
-        """Per live state of `x`, the least entry of the cluster with that state."""
-        scope = self._scopes[c]
+    def _least_by_state(self, table: Table, live: Live, x: int) -> dict[int, int]:
+        """Per live state of `x`, the least entry with that state."""
+        scope = table.scope
         entries = prod(len(live[y]) for y in scope)
-        self._budget.spend(entries, f"the least entries of cluster {c}")
-        places = self._places([x, *(y for y in scope if y != x)], scope, live)
+        self._budget.spend(entries, f"the least entries over variables {scope}")
+        places = self._math.places([x, *(y for y in scope if y != x)], scope, live)
         step = entries // max(len(live[x]), 1)
         return {
-            state: min((tables[c][place] for place in places[n * step : (n + 1) * step]), default=INFINITE)
+            state: min((table.entries[k] for k in places[n * step : (n + 1) * step]), default=INFINITE)
             for n, state in enumerate(live[x])
         }
 
-    def _prove(self, node: Any, tables: dict[int, list[int]], live: dict[int, Sequence[int]]) -> int:
+    def _prove(self, node: Any, tables: dict[int, Table], live: dict[int, Sequence[int]]) -> int:
         """The bound of the sum of `tables` over the live states."""
         self._budget.spend(len(tables) + len(live), "a step of a proof")
         tables, live = dict(tables), dict(live)
         self._move(tables, node["messages"])
-        least = {c: self._least(c, tables, live) for c in tables}
+        least = {c: self._least(table, live) for c, table in tables.items()}
         total = sum(least.values())
         worst: list[int] = []
         for x, dropped in groupby(node.get("drop", ()), lambda pair: pair[0]):
             self._budget.spend(len(tables), "a state dropped in a proof")
             around = [c for c in tables if x in self._scopes[c]]
             rest = total - sum(least[c] for c in around)
-            by_state = [self._least_by_state(c, tables, live, x) for c in around]
+            by_state = [self._least_by_state(tables[c], live, x) for c in around]
             for _, k in dropped:
                 if k not in live[x]:
                     raise LayoutError(f"state {k} of variable {x} is not there to be dropped")

@@ -112,7 +112,10 @@ def _integers(node: Any) -> int:
     if isinstance(node, dict):
         return sum(map(_integers, cast(dict[str, Any], node).values()))
     if isinstance(node, list):
-        return sum(map(_integers, cast(list[Any], node)))
+        items = cast(list[Any], node)
+        if set(map(type, items)) == {int} and -INFINITE < min(items) <= max(items) < INFINITE:
+            return len(items)
+        return sum(map(_integers, items))
     if type(node) is int:
         if abs(node) >= INFINITE:
             raise LayoutError(f"a number of {node.bit_length()} bits is more than any cost")

@@ -20,8 +20,8 @@ cost, and a lower bound of them is one of it. Such a value has no tail and is no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from collections.abc import Sequence
+from itertools import combinations, compress
 from math import comb, prod
 from typing import Any
 
@@ -42,6 +42,8 @@ class StatedCostFunctions:
         self._tail: dict[int, int] = {}
         self._sets: dict[int, list[tuple[int, ...]]] = {}
         """Per value with a variable, its sets, as places in its list of formats."""
+        self._alike: dict[tuple[int, int, tuple[int, ...], tuple[tuple[int, ...], ...]], list[int]] = {}
+        """The tables of values without a variable: networks repeat their blocks."""
         self._most: dict[int, int] = {}
         """Per value whose sets end with a state for all larger ones, how many formats the others have at most."""
         for v, tail, wanted, *most in given:
@@ -115,25 +117,23 @@ class StatedCostFunctions:
             entries = prod(self.size(x) for x in own)
             steps = 8 * entries * (len(own) + len(problem.uses[number]))
             problem.budget.spend(steps, f"the table of value {number}, {entries} entries,")
-            costs = [problem.value_cost(number, chosen.__getitem__) for chosen in self._assignments(own)]
+            costs = self._value_costs(number, own)
         elif kind == "value":
-            own, weight = [problem.maker[number], self._variable(number)], problem.values[number]["weight"]
+            own = [problem.maker[number], self._variable(number)]
             wanted = self._wanted[number]
-            made = [outs[problem.made[number]] for _, outs, _ in problem.ops[own[0]]["choices"]]
+            made: list[int] = [outs[problem.made[number]] for _, outs, _ in problem.ops[own[0]]["choices"]]
             entries = len(made) * self._states(number)
             problem.budget.spend(entries, f"the table of value {number}, {entries} entries,")
-            sets = [[wanted[k] for k in s] for s in self._sets[number]]
+            sets = [sum(1 << wanted[k] for k in s) for s in self._sets[number]]
+            all_trees = [problem.trees(number, s) for s in sets]
             costs = list[int]()
             for f in made:
-                trees = [problem.tree(number, f, needed) for needed in sets]
+                trees = [tree[f] for tree in all_trees]
                 if number in self._most:
                     most = self._most[number]
-                    trees.append(
-                        min(
-                            tree for tree, s in zip(trees, sets, strict=True) if len(s) == most and f not in s
-                        )
-                    )
-                costs += [weight * tree for tree in trees]
+                    large = [s.bit_count() == most and not s >> f & 1 for s in sets]
+                    trees.append(min(compress(trees, large)))
+                costs += trees
         elif kind == "link":
             own, costs = [op, self._variable(number)], self._link(number, op)
         else:
@@ -163,6 +163,29 @@ class StatedCostFunctions:
             table += lacks_nothing
         return table
 
-    def _assignments(self, scope: Sequence[int]) -> Iterator[dict[int, int]]:
-        for states in product(*(range(self.size(x)) for x in scope)):
-            yield dict(zip(scope, states, strict=True))
+    def _value_costs(self, v: int, scope: Sequence[int]) -> list[int]:
+        """The cost of value v, which has no variable, for every assignment of its maker and its users."""
+        problem = self.problem
+        maker = problem.maker[v]
+        made = tuple(outs[problem.made[v]] for _, outs, _ in problem.ops[maker]["choices"])
+        needed: list[tuple[int, ...]] = []
+        for x in scope:
+            uses = problem.uses[v].get(x, [])
+            needed.append(tuple(sum({1 << ins[k] for k in uses}) for ins, _, _ in problem.ops[x]["choices"]))
+        key = (problem.costs_like(v), scope.index(maker), made, tuple(needed))
+        known = self._alike.get(key)
+        if known is None:
+            known = self._alike[key] = self._tabulated(*key)
+        return known
+
+    def _tabulated(
+        self, v: int, maker: int, made: tuple[int, ...], needed: tuple[tuple[int, ...], ...]
+    ) -> list[int]:
+        """The cost of value v for every assignment of some ops, of which the one at place `maker` makes it in formats
+        `made`, one per option, and each needs the formats that its numbers in `needed` have as bits."""
+        roots, formats = [0], [0]
+        for place, own in enumerate(needed):
+            formats = [some | more for some in formats for more in own]
+            roots = [*made] * len(roots) if place == maker else [f for f in roots for _ in own]
+        trees = {wanted: self.problem.trees(v, wanted) for wanted in set(formats)}
+        return [trees[wanted][f] for f, wanted in zip(roots, formats, strict=True)]

@@ -6,7 +6,7 @@ reorders that leads from the format its maker gives it to all formats its users 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from layout_ir.errors import LayoutError
@@ -83,6 +83,10 @@ class StatedProblem:
                     index(self._reorders[value], f)
         trees = {reorder: _Trees(reorder, self.budget) for reorder in dict.fromkeys(self._reorders)}
         self._trees = [trees[reorder] for reorder in self._reorders]
+        first: dict[tuple[tuple[tuple[int, ...], ...], int], int] = {}
+        self._alike = [
+            first.setdefault((self._reorders[v], value["weight"]), v) for v, value in enumerate(self.values)
+        ]
 
     def cost(self, choices: Sequence[int]) -> int:
         """The cost of taking option choices[o] of each op o."""
@@ -94,19 +98,23 @@ class StatedProblem:
     def value_cost(self, v: int, chosen: Callable[[int], int]) -> int:
         """The cost of value v where op o takes option chosen(o)."""
         maker = self.maker[v]
-        made = self.ops[maker]["choices"][chosen(maker)][1][self.made[v]]
-        needed: set[int] = set()
+        made: int = self.ops[maker]["choices"][chosen(maker)][1][self.made[v]]
+        needed = 0
         for o, operands in self.uses[v].items():
             ins = self.ops[o]["choices"][chosen(o)][0]
-            needed.update([ins[k] for k in operands])
-        return self.values[v]["weight"] * self.tree(v, made, needed)
+            for k in operands:
+                needed |= 1 << ins[k]
+        return self.trees(v, needed)[made]
 
-    def tree(self, v: int, root: int, needed: Iterable[int]) -> int:
-        """The cheapest reorders of value v that make all `needed` formats from `root`."""
-        wanted = 0
-        for f in needed:
-            wanted |= 1 << f
-        return self._trees[v].costs(wanted)[root] if wanted else 0
+    def trees(self, v: int, needed: int) -> list[int]:
+        """Per format of value v, what the cheapest reorders cost that make from it each format f whose bit f is set in
+        `needed`."""
+        weight: int = self.values[v]["weight"]
+        return [weight * cost for cost in self._trees[v].costs(needed)]
+
+    def costs_like(self, v: int) -> int:
+        """The first value whose reorders cost what those of value v do."""
+        return self._alike[v]
 
     def is_free(self, v: int) -> bool:
         """Whether no choice makes value v cost anything."""
@@ -132,9 +140,10 @@ class _Trees:
             raise LayoutError("a reorder cost is negative, or not 0 from a format to itself")
         self._shortest = shortest
         self._costs: dict[int, list[int]] = {1 << f: [row[f] for row in shortest] for f in formats}
+        self._costs[0] = [0] * len(shortest)
 
     def costs(self, wanted: int) -> list[int]:
-        """Per format, what it costs to make the set `wanted`, not empty, from it."""
+        """Per format, what it costs to make the set `wanted` from it."""
         known = self._costs.get(wanted)
         if known is not None:
             return known
