@@ -358,7 +358,12 @@ class Layout:
         """
         other = Format.row_major(self.names) if order is None else Format.of(order)
         dense = other.bind(self.shape)
-        return replace(self, offset=0).same_map(replace(dense, offset=0))
+        return self.without_offset.same_map(dense.without_offset)
+
+    @cached_property
+    def without_offset(self) -> Layout:
+        """The layout of the same elements in a buffer of their own, with position 0 of the padded box at address 0."""
+        return replace(self, offset=0) if self.offset else self
 
     # Sameness -------------------------------------------------------------------------------------------------
 

@@ -263,11 +263,11 @@ def _shortest(reorder: Matrix) -> tuple[Matrix, tuple[tuple[tuple[Edge, ...], ..
     n = len(reorder)
     cost = [list(row) for row in reorder]
     path: list[list[tuple[Edge, ...]]] = [[((f, g),) if f != g else () for g in range(n)] for f in range(n)]
-    for middle in range(n):
-        for f in range(n):
-            for g in range(n):
-                through = cost[f][middle] + cost[middle][g]
-                if through < cost[f][g]:
-                    cost[f][g] = through
-                    path[f][g] = path[f][middle] + path[middle][g]
+    for middle, onward in enumerate(cost):
+        for f, row in enumerate(cost):
+            first = row[middle]
+            shorter = [g for g, (a, b) in enumerate(zip(row, onward, strict=True)) if first + b < a]
+            for g in shorter:
+                row[g] = first + onward[g]
+                path[f][g] = path[f][middle] + path[middle][g]
     return tuple(tuple(row) for row in cost), tuple(tuple(row) for row in path)

@@ -18,7 +18,7 @@ entry (`cost_table.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 from xdsl.ir import Operation
@@ -70,8 +70,8 @@ BUILT_IN = Rates()
 
 
 def reorder_bytes(source: Layout, destination: Layout, dtype: str) -> int:
-    """Bytes a reorder reads and writes: both buffers, pads of the destination included."""
-    return source.nbytes(dtype) + destination.nbytes(dtype)
+    """Bytes a reorder reads and writes: both buffers from where the tensors begin, pads of the destination included."""
+    return source.without_offset.nbytes(dtype) + destination.without_offset.nbytes(dtype)
 
 
 def reorder_ns(source: Layout, destination: Layout, dtype: str, rates: Rates = BUILT_IN) -> int:
@@ -79,6 +79,15 @@ def reorder_ns(source: Layout, destination: Layout, dtype: str, rates: Rates = B
     if can_cast(source, destination):
         return 0
     return rates.stream(reorder_bytes(source, destination, dtype))
+
+
+def apart(source: Layout, destination: Layout) -> tuple[Layout, Layout]:
+    """Source and destination of a reorder, each in a buffer of its own; of two windows that differ in their offset
+    alone, the second begins behind the first, so that they are not the same memory."""
+    alone = source.without_offset, destination.without_offset
+    if source.offset != destination.offset and can_cast(*alone):
+        return alone[0], replace(alone[1], offset=1)
+    return alone
 
 
 def fill_bytes(layout: Layout, dtype: str) -> int:
@@ -100,6 +109,8 @@ class CostModel:
     speaks_of: str = ""
     """Whose costs these are, in words, where a report is to say that instead of the file."""
     rates: Rates = BUILT_IN
+    tells_offsets = True
+    """Whether the cost of a reorder depends on the addresses at which the tensors begin in their buffers."""
     tells_constants = False
     """Whether costs depend on which operands are constants, so that ops are alike only where the same ones are."""
 
@@ -135,7 +146,8 @@ class CheckedCosts(CostModel):
 
     def __init__(self, model: CostModel):
         self.model = model
-        self.unit, self.source, self.tells_constants = model.unit, model.source, model.tells_constants
+        self.unit, self.source = model.unit, model.source
+        self.tells_constants, self.tells_offsets = model.tells_constants, model.tells_offsets
 
     def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
         """What the model says, checked."""

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.diagnostics import name_of_op
-from layout_ir.dialects.layout.ops import cast_obstacle
+from layout_ir.dialects.layout.ops import can_cast
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import COST_LIMIT, CostModel
 from layout_ir.passes.selection.costs.moved_share import moved_share
@@ -53,6 +53,7 @@ class MeasuredCosts(CostModel):
     """Prices of one source, by key; what they lack from `model`, and then as built in."""
 
     tells_constants = True
+    tells_offsets = False
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class MeasuredCosts(CostModel):
 
     def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
         """The price of a reorder, in nanoseconds; 0 where a cast does it."""
-        if cast_obstacle(source, destination) is None:
+        if can_cast(source, destination):
             return 0
         otherwise = self.base.reorder(source, destination, dtype)
         if otherwise >= FORBIDDEN:

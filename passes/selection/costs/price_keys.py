@@ -29,6 +29,7 @@ from layout_ir.dialects.layout.types import extents_of, tensor_type
 from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.costs.cost_model import apart
 
 CONSTANT, NUMBER = "constant", "number"
 """How a constant lies, in place of a Format."""
@@ -133,8 +134,9 @@ def op_key(op: Operation, option: LayoutOption) -> PriceKey | None:
 
 
 def reorder_key(source: Layout, destination: Layout, dtype: str) -> PriceKey | None:
-    """What a reorder is looked up by; from a layout to itself it writes the pads. None where no text says one."""
-    sides = [_of_layout(layout, dtype) for layout in (source, destination)]
+    """What a reorder is looked up by, wherever in their buffers the tensors begin; from a layout to itself it writes
+    the pads. None where no text says one."""
+    sides = [_of_layout(layout, dtype) for layout in apart(source, destination)]
     if sides[0] is None or sides[1] is None:
         return None
     return PriceKey(REORDER, "", (sides[0],), (sides[1],))

@@ -79,79 +79,94 @@ def conv_options(op: Operation, candidates: Candidates, target: Target) -> Itera
 # Ops that run in any format that reaches them -----------------------------------------------------------------------
 
 
-def same_format_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+def _same_format(op: Operation, target: Target) -> FormatOptions:
     """One Format for the tensors that need one, row-major for the rest; time is the bytes read and written."""
     assert isinstance(op, nn.NNOp)
-    shared = [op.result, *op.formatted_operands()]
+    formatted = op.formatted_operands()
+    shared = [op.result, *formatted]
+    has_one_shape = len({shape_of(value) for value in shared}) == 1
     keeps = format_filter(op)
-    seen: set[Format] = set()
-    for fmt in (row_major(op.result), *(f for value in shared for f in candidates(value))):
-        fmt = fmt.with_pad("zero" if fmt.pad != "undef" or any(b > 1 for b in fmt.blocks()) else "undef")
-        if fmt in seen:
-            continue
-        seen.add(fmt)
-        if not is_shape_free(fmt) and len({shape_of(value) for value in shared}) > 1:
-            continue
+
+    def of(tensor: int, fmt: Format) -> Iterator[LayoutOption]:
+        fmt = _with_kept_pads(fmt)
+        if not (has_one_shape or is_shape_free(fmt)):
+            return
         if any(bound(fmt, value) is None for value in shared) or not keeps(fmt):
-            continue
+            return
         ins = tuple(fmt if value in shared else row_major(value) for value in op.operands)
-        total = sum(nbytes(f, value) for f, value in zip((*ins, fmt), (*op.operands, op.result), strict=True))
-        yield LayoutOption(ins, (fmt,), target.rates.stream(total))
+        yield LayoutOption(ins, (fmt,), _time_to_stream(op, (*ins, fmt), target))
+
+    numbers = [k for k, value in enumerate(op.operands) if value in formatted]
+    tensors = ((len(op.operands), op.result), *((k, op.operands[k]) for k in numbers))
+    return FormatOptions((), of, tensors)
 
 
-def mapped_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+def _mapped(op: Operation, target: Target) -> FormatOptions:
     """Each Format of operand 0 that the op can run in, and that of the result which follows from it; row-major for the
     rest. Time is the bytes read and written."""
     assert isinstance(op, nn.NNOp)
     images, keeps = op.dim_images(), format_filter(op)
     assert images is not None
     x, *others = op.operands
-    seen: set[Format] = set()
-    for fmt in (row_major(x), *candidates(x)):
-        fmt = fmt.with_pad("zero" if fmt.pad != "undef" or any(b > 1 for b in fmt.blocks()) else "undef")
-        result = None if fmt in seen else mapped_format(fmt, images)
-        seen.add(fmt)
+
+    def of(tensor: int, fmt: Format) -> Iterator[LayoutOption]:
+        fmt = _with_kept_pads(fmt)
+        result = mapped_format(fmt, images)
         if result is None or bound(fmt, x) is None or bound(result, op.result) is None or not keeps(fmt):
-            continue
+            return
         ins = (fmt, *map(row_major, others))
-        total = sum(
-            nbytes(f, value) for f, value in zip((*ins, result), (*op.operands, op.result), strict=True)
-        )
-        yield LayoutOption(ins, (result,), target.rates.stream(total))
+        yield LayoutOption(ins, (result,), _time_to_stream(op, (*ins, result), target))
+
+    return FormatOptions((), of, ((0, x),))
+
+
+def _with_kept_pads(fmt: Format) -> Format:
+    """`fmt` with pads of zeros where it may have some that ops keep, and with no promise of others."""
+    return fmt.with_pad("zero" if fmt.pad != "undef" or any(b > 1 for b in fmt.blocks()) else "undef")
+
+
+def _time_to_stream(op: nn.NNOp, formats: Sequence[Format], target: Target) -> int:
+    tensors = (*op.operands, op.result)
+    return target.rates.stream(sum(nbytes(fmt, value) for fmt, value in zip(formats, tensors, strict=True)))
+
+
+same_format_options = FormatModel(_same_format)
+mapped_options = FormatModel(_mapped)
 
 
 # Views, constants, reorders ----------------------------------------------------------------------------------------
 
 
-def view_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+def _view(op: Operation, target: Target) -> FormatOptions:
     """Every Format of the operand that has a view, and every Format of the result that is the view of one; free."""
     assert isinstance(op, ViewOp)
-    pairs: list[tuple[Format, Format]] = []
-    for fmt in (row_major(op.input), *candidates(op.input)):
-        layout = bound(fmt, op.input)
-        if layout is not None:
-            try:
-                pairs.append((fmt, op.view(layout).format))
-            except LayoutError:
-                continue
-    for fmt in (row_major(op.result), *candidates(op.result)):
-        layout = bound(fmt, op.result)
-        if layout is not None and layout.rank == len(shape_of(op.result)):
-            try:
-                source = op.unview(layout)
-            except LayoutError:
-                continue
-            pairs.append((source.format, fmt))
-    for source, result in dict.fromkeys(pairs):
+
+    def of(tensor: int, fmt: Format) -> Iterator[LayoutOption]:
+        layout = bound(fmt, op.result if tensor else op.input)
+        if layout is None or (tensor and layout.rank != len(shape_of(op.result))):
+            return
+        try:
+            source, result = (op.unview(layout).format, fmt) if tensor else (fmt, op.view(layout).format)
+        except LayoutError:
+            return
         yield LayoutOption((source,), (result,), 0)
 
+    return FormatOptions((), of, ((0, op.input), (1, op.result)))
 
-def constant_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+
+def _constant(op: Operation, target: Target) -> FormatOptions:
     """Any Format, free: the bytes are written when the program is built."""
     result = op.results[0]
-    for fmt in dict.fromkeys((row_major(result), *candidates(result))):
+
+    def of(tensor: int, fmt: Format) -> Iterator[LayoutOption]:
         if bound(fmt, result) is not None:
             yield LayoutOption((), (fmt,), 0)
+
+    return FormatOptions((), of, ((0, result),))
+
+
+view_options = FormatModel(_view)
+constant_options = FormatModel(_constant)
 
 
 def reorder_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:

@@ -87,6 +87,7 @@ class LibraryCosts(CostModel):
     """
 
     tells_constants = True
+    tells_offsets = False
 
     def __init__(self, extension: str | None = None):
         super().__init__()

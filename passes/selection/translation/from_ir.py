@@ -16,13 +16,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of, format_of, has_layout, is_any, is_tensor
+from layout_ir.dialects.layout.ops import can_cast
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.pad_queries import pad_reads
-from layout_ir.passes.selection.costs.cost_model import CheckedCosts, CostModel
+from layout_ir.passes.selection.costs.cost_model import CheckedCosts, CostModel, apart
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.format_model import cheapest
 from layout_ir.passes.selection.options.models import format_options_of, options_of, options_state_pads
@@ -110,6 +112,7 @@ class _Builder:
         self._nodes: dict[object, _Node] = {}
         self._value_nodes: dict[object, ValueNode] = {}
         self._matrices: dict[tuple[FormatList, str], Matrix] = {}
+        self._reorder_costs: dict[tuple[Layout, Layout, str], int] = {}
         self._extended: dict[FormatList, FormatList] = {}
 
     def _enter(self, number: int, point: DecisionPoint) -> None:
@@ -390,10 +393,31 @@ class _Builder:
             else:
                 matrix = formats, dtype_of(value.type)
                 if matrix not in self._matrices:
-                    self._matrices[matrix] = _reorders(*matrix, self.costs)
+                    self._matrices[matrix] = self._reorders(*matrix)
                 node = ValueNode(self._matrices[matrix], weight)
             self._value_nodes[key] = node
         return node
+
+    def _reorders(self, formats: FormatList, dtype: str) -> Matrix:
+        """What reorders between the layouts of a list cost."""
+        return tuple(
+            tuple(
+                0 if source is destination else self._reorder(source, destination, dtype)
+                for destination in formats.layouts
+            )
+            for source in formats.layouts
+        )
+
+    def _reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
+        # Windows of one buffer differ in nothing but their offsets, and there may be hundreds.
+        if not self.costs.tells_offsets and not can_cast(source, destination):
+            source, destination = apart(source, destination)
+        key = source, destination, dtype
+        cost = self._reorder_costs.get(key)
+        if cost is None:
+            cost = min(self.costs.reorder(source, destination, dtype), FORBIDDEN)
+            self._reorder_costs[key] = cost
+        return cost
 
 
 def _check_types(module: ModuleOp) -> None:
@@ -485,13 +509,3 @@ def _numbers(lists: Sequence[FormatList], formats: Sequence[Format]) -> tuple[in
     """The number of each Format in its list, or None where one of them is in none."""
     found = [own.number(fmt) for own, fmt in zip(lists, formats, strict=True)]
     return None if None in found else tuple([k for k in found if k is not None])
-
-
-def _reorders(formats: FormatList, dtype: str, costs: CostModel) -> Matrix:
-    return tuple(
-        tuple(
-            0 if source is destination else min(costs.reorder(source, destination, dtype), FORBIDDEN)
-            for destination in formats.layouts
-        )
-        for source in formats.layouts
-    )

@@ -65,3 +65,20 @@ def test_the_ends_of_an_interval_rise(end: End) -> None:
     costs = MeasuredCosts({}, SOURCE)
     low, cost, high = (costs.at(e).reorder(PLAIN, BLOCKED, "f32") for e in (End.LOW, end, End.HIGH))
     assert low <= cost <= high
+
+
+def test_where_in_its_buffer_a_tensor_begins_changes_no_price() -> None:
+    costs = MeasuredCosts({_key(): Price(5, 7, 11)}, SOURCE)
+    shifted = Format.parse("(n, c, h, w) : [n, c, h, w], offset = 40").bind(SHAPE)
+    assert costs.reorder(shifted, BLOCKED, "f32") == 7
+    assert costs.reorder(BLOCKED, shifted, "f32") == costs.reorder(BLOCKED, PLAIN, "f32")
+
+
+def test_negative_windows_of_one_buffer_are_not_the_same_memory() -> None:
+    costs = MeasuredCosts({}, SOURCE)
+    text = "(n, c, h, w) : [n, c, h*64, w*4], offset = "
+    first, second = (Format.parse(text + str(offset)).bind(SHAPE) for offset in (0, 1))
+    assert costs.reorder(first, first, "f32") == 0
+    assert costs.reorder(first, second, "f32") > 0
+    key = reorder_key(first, second, "f32")
+    assert key is not None and key.ins != key.outs

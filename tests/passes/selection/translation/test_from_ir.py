@@ -13,10 +13,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation
 
 from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.certificate.checking import verify
 from layout_ir.diagnostics import Severity, collect
 from layout_ir.dialects import nn
 from layout_ir.passes.propagate import LayoutPropagatePass, propagate
+from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.options import format_model, models
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.translation import apply as applying
@@ -71,7 +73,7 @@ def _work(blocks: int, patch: pytest.MonkeyPatch) -> Counter[str]:
     for where, name in (
         (building, "options_of"),
         (point_options, "bound"),
-        (building, "_reorders"),
+        (building._Builder, "_reorders"),  # pyright: ignore[reportPrivateUsage]
         (models, "shape_of"),
         (applying, "with_format"),
         (applying, "needed_pad"),
@@ -313,3 +315,57 @@ def test_a_structured_op_is_asked_about_each_format_of_each_tensor_once(monkeypa
     monkeypatch.setattr(building, "format_options_of", counted)
     build(parse(_transposed(4)), target_named("blocked8"))
     assert len(asked) > 20 and set(asked.values()) == {1}
+
+
+def _windows(count: int) -> ModuleOp:
+    """The sum of so many rows of a tensor, each of which is a view of it."""
+    row = "tensor<1x16x1x8xf32, #layout.any>"
+    lines = [f"func.func @f(%x : {PLAIN}) -> tensor<1x16x1x8xf32> {{"]
+    for k in range(count):
+        lines.append(
+            f"  %s{k} = layout.slice %x starts = [0, 0, {k}, 0] sizes = [1, 16, 1, 8] : {PLAIN} -> {row}"
+        )
+    total = "%s0"
+    for k in range(1, count):
+        lines.append(f"  %a{k} = nn.add {total}, %s{k} : {row}")
+        total = f"%a{k}"
+    lines.append(f"  %y = layout.reorder {total} : {row} -> tensor<1x16x1x8xf32>")
+    lines += ["  func.return %y : tensor<1x16x1x8xf32>", "}"]
+    return parse("\n".join(lines))
+
+
+class _Asked(CostModel):
+    """Costs as built in, and how many reorders they were asked for."""
+
+    def __init__(self, tells_offsets: bool):
+        super().__init__()
+        self.tells_offsets = tells_offsets
+        self.count = 0
+
+    def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
+        self.count += 1
+        return super().reorder(source, destination, dtype)
+
+
+def test_reorders_between_windows_are_priced_once_however_many_windows_there_are():
+    counts: list[int] = []
+    for count in (4, 8):
+        asked, told = _Asked(tells_offsets=False), _Asked(tells_offsets=True)
+        problems = [
+            build(_windows(count), target_named("blocked8"), costs).problem for costs in (asked, told)
+        ]
+        assert problems[0] == problems[1]
+        assert told.count > count * (count - 1)
+        counts.append(asked.count)
+    assert counts[0] == counts[1]
+
+
+def test_negative_costs_that_depend_on_offsets_are_asked_for_each():
+    class Aligned(_Asked):
+        def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
+            return super().reorder(source, destination, dtype) + source.offset
+
+    costs = [
+        node.reorder for node in build(_windows(4), target_named("blocked8"), Aligned(True)).problem.values
+    ]
+    assert costs != [node.reorder for node in build(_windows(4), target_named("blocked8")).problem.values]
