@@ -20,13 +20,12 @@ All cost functions are multiplied by `scale`, and the sum is divided by it and r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from math import prod
 from typing import Any
 
 from layout_ir.certificate.stated_cost_functions import StatedCostFunctions
-from layout_ir.certificate.stated_problem import INFINITE, index
+from layout_ir.certificate.stated_problem import index
 from layout_ir.certificate.tables import Live, Table, Tables
 from layout_ir.errors import LayoutError
 
@@ -81,7 +80,7 @@ class Clusters:
             if proven & {index(self._scopes, c) for c in own} or len(set(own)) != len(own):
                 raise LayoutError("a cluster is in two proofs")
             proven.update(own)
-            live: dict[int, Sequence[int]] = {x: range(self._size(x)) for c in own for x in self._scopes[c]}
+            live: Live = {x: range(self._size(x)) for c in own for x in self._scopes[c]}
             tables = {c: self._math.sum(self._parts[c], self._scopes[c]) for c in own}
             bound += self._prove(proof["root"], tables, live)
         bound += sum(self._math.least(parts) for c, parts in enumerate(self._parts) if c not in proven)
@@ -97,55 +96,53 @@ class Clusters:
             raise LayoutError(f"a table over variables {list(own)} has {len(entries)} entries")
         return Table(tuple(own), entries)
 
-    def _move(self, tables: dict[int, Table], messages: list[Message]) -> None:
+    def _moved(self, tables: Mapping[int, Table], messages: list[Message], live: Live) -> dict[int, Table]:
+        """Tables over the live states, with messages, which are over all states, among them."""
+        moved, math = dict(tables), self._math_of(live)
         for source, target, own, entries in messages:
             for c in (source, target):
-                if c not in tables:
+                if c not in moved:
                     raise LayoutError(f"cluster {c} is not part of this proof")
-            tables[source] = self._math.plus(tables[source], self._part(source, own, entries).negated)
-            tables[target] = self._math.plus(tables[target], self._part(target, own, entries))
+            part, _ = self._part(source, own, entries), self._part(target, own, entries)
+            if any(len(live[x]) < self._size(x) for x in own):
+                places = self._math.places(own, own, live)
+                part = Table(part.scope, [entries[place] for place in places])
+            moved[source] = math.plus(moved[source], part.negated)
+            moved[target] = math.plus(moved[target], part)
+        return moved
 
-    def _least(self, table: Table, live: Live) -> int:
-        scope = table.scope
-        self._budget.spend(prod(len(live[x]) for x in scope), f"the least entry over variables {scope}")
-        if all(len(live[x]) == self._size(x) for x in scope):
-            return min(table.entries)
-        places = self._math.places(scope, scope, live)
-        return min((table.entries[place] for place in places), default=INFINITE)
+    def _math_of(self, live: Live) -> Tables:
+        return Tables(lambda x: len(live[x]), self._budget)
 
-    def _least_by_state(self, table: Table, live: Live, x: int) -> dict[int, int]:
-        """Per live state of `x`, the least entry with that state."""
-        scope = table.scope
-        entries = prod(len(live[y]) for y in scope)
-        self._budget.spend(entries, f"the least entries over variables {scope}")
-        places = self._math.places([x, *(y for y in scope if y != x)], scope, live)
-        step = entries // max(len(live[x]), 1)
-        return {
-            state: min((table.entries[k] for k in places[n * step : (n + 1) * step]), default=INFINITE)
-            for n, state in enumerate(live[x])
-        }
-
-    def _prove(self, node: Any, tables: dict[int, Table], live: dict[int, Sequence[int]]) -> int:
-        """The bound of the sum of `tables` over the live states."""
-        self._budget.spend(len(tables) + len(live), "a step of a proof")
-        tables, live = dict(tables), dict(live)
-        self._move(tables, node["messages"])
-        least = {c: self._least(table, live) for c, table in tables.items()}
+    def _prove(self, node: Any, given: Mapping[int, Table], given_live: Live) -> int:
+        """The bound of the sum of tables, which are over the live states."""
+        self._budget.spend(len(given) + len(given_live), "a step of a proof")
+        live = dict(given_live)
+        tables, math = self._moved(given, node["messages"], live), self._math_of(live)
+        for c in tables:
+            math.count(tables[c].scope, "the least entry")
+        least = {c: min(table.entries) for c, table in tables.items()}
         total = sum(least.values())
         worst: list[int] = []
         for x, dropped in groupby(node.get("drop", ()), lambda pair: pair[0]):
             self._budget.spend(len(tables), "a state dropped in a proof")
             around = [c for c in tables if x in self._scopes[c]]
             rest = total - sum(least[c] for c in around)
-            by_state = [self._least_by_state(tables[c], live, x) for c in around]
+            by_state = [dict(zip(live[x], math.least_by_state(tables[c], x), strict=True)) for c in around]
+            left = list(live[x])
             for _, k in dropped:
-                if k not in live[x]:
+                if k not in left:
                     raise LayoutError(f"state {k} of variable {x} is not there to be dropped")
-                self._budget.spend(len(around) * len(live[x]), "a state dropped in a proof")
+                self._budget.spend(len(around) * len(left), "a state dropped in a proof")
                 worst.append(rest + sum(own[k] for own in by_state))
-                live[x] = [state for state in live[x] if state != k]
-                for c, own in zip(around, by_state, strict=True):
-                    least[c] = min((own[state] for state in live[x]), default=INFINITE)
+                left.remove(k)
+            if not left:
+                return min(worst)
+            kept = [place for place, state in enumerate(live[x]) if state in left]
+            for c, own in zip(around, by_state, strict=True):
+                tables[c] = math.keeping(tables[c], x, kept)
+                least[c] = min(own[state] for state in left)
+            live[x] = left
             total = rest + sum(least[c] for c in around)
         if "split" in node:
             x = node["split"]
@@ -153,8 +150,11 @@ class Clusters:
                 raise LayoutError(
                     f"a split over variable {x} has {len(node['cases'])} cases for {len(live[x])} states"
                 )
-            cases = zip(live[x], node["cases"], strict=True)
-            total = min(self._prove(case, tables, {**live, x: [k]}) for k, case in cases)
+            bounds: list[int] = []
+            for place, (state, case) in enumerate(zip(live[x], node["cases"], strict=True)):
+                own = {c: math.keeping(t, x, [place]) if x in t.scope else t for c, t in tables.items()}
+                bounds.append(self._prove(case, own, {**live, x: [state]}))
+            total = min(bounds)
         elif "then" in node:
             total = self._prove(node["then"], tables, live)
         return min([total, *worst])

@@ -118,12 +118,27 @@ class Tables:
             rest.append(self._minimized(total, x))
         return sum(part.entries[0] for part in rest)
 
+    def least_by_state(self, table: Table, x: int) -> list[int]:
+        """Per state of `x`, one of the variables of `table`, the least entry with that state."""
+        self.count(table.scope, "the least entries")
+        states, run = self._size(x), self._run(table, x)
+        return [min(_kept_runs(table.entries, states, run, [k])) for k in range(states)]
+
+    def keeping(self, table: Table, x: int, states: Sequence[int]) -> Table:
+        """The entries of `table` with some states of `x`, one of its variables."""
+        if len(states) == self._size(x):
+            return table
+        self.count(table.scope, "the states kept")
+        return Table(table.scope, _kept_runs(table.entries, self._size(x), self._run(table, x), states))
+
+    def _run(self, table: Table, x: int) -> int:
+        """How many entries follow one another with the same state of `x`."""
+        return prod(map(self._size, table.scope[table.scope.index(x) + 1 :]))
+
     def _minimized(self, table: Table, x: int) -> Table:
         self.count(table.scope, "the least entries")
-        place = table.scope.index(x)
-        inner = prod(map(self._size, table.scope[place + 1 :]))
-        rest = (*table.scope[:place], *table.scope[place + 1 :])
-        return Table(rest, _least_of_runs(table.entries, self._size(x), inner))
+        rest = tuple(y for y in table.scope if y != x)
+        return Table(rest, _least_of_runs(table.entries, self._size(x), self._run(table, x)))
 
     def _spread(self, part: Table, scope: Sequence[int]) -> list[int]:
         """The entries of `part` for every assignment of `scope`."""
@@ -153,6 +168,19 @@ def _repeated_runs(entries: list[int], times: int, run: int) -> list[int]:
         for n in range(times):
             repeated[n * run + k :: times * run] = column
     return repeated
+
+
+def _kept_runs(entries: list[int], states: int, run: int, kept: Sequence[int]) -> list[int]:
+    """Of each `states` runs of `run` entries those that have the numbers `kept`."""
+    whole = states * run
+    if len(entries) // whole <= len(kept) * run:
+        starts = [start + k * run for start in range(0, len(entries), whole) for k in kept]
+        return list(chain.from_iterable([entries[start : start + run] for start in starts]))
+    rest = [0] * (len(entries) // states * len(kept))
+    for n, k in enumerate(kept):
+        for place in range(run):
+            rest[n * run + place :: len(kept) * run] = entries[k * run + place :: whole]
+    return rest
 
 
 def _least_of_runs(entries: list[int], states: int, run: int) -> list[int]:

@@ -68,6 +68,22 @@ def test_the_least_entry_is_that_of_numpy_also_with_a_constant_more(
     assert tables.least(shifted) == least + more * len(parts)
 
 
+@given(_parts(), st.data())
+def test_states_are_kept_and_compared_as_numpy_takes_them(
+    given: tuple[list[int], list[Table]], data: st.DataObject
+):
+    sizes, parts = given
+    tables = Tables(sizes.__getitem__, Budget(0))
+    table = tables.sum(parts, range(len(sizes)))
+    x = data.draw(st.integers(0, len(sizes) - 1))
+    others = tuple(y for y in range(len(sizes)) if y != x)
+    assert tables.least_by_state(table, x) == _dense(sizes, table).min(axis=others).tolist()
+    kept = data.draw(st.lists(st.integers(0, sizes[x] - 1), min_size=1, unique=True).map(sorted))
+    fewer = [len(kept) if y == x else size for y, size in enumerate(sizes)]
+    rest = _dense(fewer, tables.keeping(table, x, kept))
+    np.testing.assert_array_equal(rest, _dense(sizes, table).take(kept, axis=x))
+
+
 def test_negative_tables_alike_in_all_but_their_variables_are_not_the_same():
     sizes = [2, 2, 3]
     tables = Tables(sizes.__getitem__, Budget(0))
