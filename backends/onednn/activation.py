@@ -468,7 +468,7 @@ class Activation:
             step.flow(*([self._array(place) for place in places] for places in (step.operands, step.results)))
             return
         operands = [self._tensor(place) for place in step.operands]
-        given = _run_reference(step, operands)
+        given = _run_reference(step, operands, self.threads)
         for place, value in zip(step.results, given, strict=True):
             target = self._tensor(place).buffer
             target[: len(value.buffer)] = value.buffer
@@ -488,8 +488,9 @@ def _pointer(handle: Handle) -> int:
     return address
 
 
-def _run_reference(step: ReferenceStep, operands: list[Tensor]) -> Sequence[Tensor]:
+def _run_reference(step: ReferenceStep, operands: list[Tensor], threads: int) -> Sequence[Tensor]:
     """The results of an op by the reference. Raises LocatedError, naming the op, where it fails."""
     with loading:  # what xDSL interprets programs by is a fifth of all that is imported
+        from layout_ir.backends.onednn.node_kernels import node_kernels
         from layout_ir.backends.reference.interpreter import run_op
-    return run_op(step.op, operands)
+    return run_op(step.op, operands, node_kernels(threads))

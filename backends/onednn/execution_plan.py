@@ -38,6 +38,7 @@ from layout_ir.backends.onednn.plan_steps import (
 from layout_ir.backends.onednn.post_op_fusion import group_ops
 from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor
 from layout_ir.backends.onednn.value_memory import ValueMemory, with_layout
+from layout_ir.backends.reference.operator_kernels import RUNTIME
 from layout_ir.backends.reference.registered_ops import semantics_of
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
 from layout_ir.diagnostics import LocatedError, name_of_op, remark
@@ -55,6 +56,7 @@ from layout_ir.dialects.nn.model_names import names_at
 from layout_ir.elements.numpy_types import storage
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, printable
+from layout_ir.forking import loading
 
 
 def plan_execution(
@@ -216,12 +218,23 @@ class _Planner:
             operands = tuple(self._memory.place(value) for value in op.operands)
             results = tuple(self._memory.new(value) for value in op.results)
             flow = self._flow(op)
-            text = self._text([op], "reference" if flow is None else "subgraphs", (*operands, *results))
-            self.out.steps.append(
-                ReferenceStep(text, self._alone(op), operands, results)
-                if flow is None
-                else ControlStep(text, flow, operands, results)
-            )
+            if flow is not None:
+                text = self._text([op], "subgraphs", (*operands, *results))
+                self.out.steps.append(ControlStep(text, flow, operands, results))
+                return
+            copy = self._alone(op)
+            text = self._text([op], self._implementation(copy), (*operands, *results))
+            self.out.steps.append(ReferenceStep(text, copy, operands, results))
+
+    def _implementation(self, op: Operation) -> str:
+        """What computes an op that has no kernel."""
+        if isinstance(op, nn.OpaqueOp) and op.domain.data:
+            with loading:
+                from layout_ir.backends.onednn.node_kernels import node_kernels
+                from layout_ir.backends.reference.opaque_nodes import is_computed_elsewhere
+            if is_computed_elsewhere(op, node_kernels(self.threads)):
+                return RUNTIME
+        return "reference"
 
     def _flow(self, op: Operation) -> ControlFlow | None:
         """What runs a node by plans of its subgraphs; None where nothing does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from layout_ir.backends.llvm.loops.compiled_loop import LOOP_SIGNATURE
 from layout_ir.backends.llvm.loops.loop_calls import check_indices
 from layout_ir.backends.llvm.loops.region_pooling import RegionPooling
 from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onnxruntime.node_operators import runtime_operator
 from layout_ir.backends.reference.operator_kernels import NodeKernels
 from layout_ir.backends.reference.roi_align import check_regions, pooled_regions
 from layout_ir.dialects.nn.regions import Regions
@@ -21,9 +22,15 @@ _LEAST_PRODUCT = 1 << 15
 """From how many products of numbers the library computes a matrix: a call of it takes as long as some thousand."""
 
 
+@lru_cache
 def node_kernels(threads: int) -> NodeKernels:
     """The kernels for this machine, on so many threads."""
-    return NodeKernels(select_boxes, _pooled, partial(_product, threads=threads))
+    return NodeKernels(
+        select_boxes,
+        _pooled,
+        partial(_product, threads=threads),
+        partial(runtime_operator, threads=threads),
+    )
 
 
 def _product(a: Array, b: Array, *, threads: int) -> Array:

@@ -169,7 +169,7 @@ class StepText:
     number: int
     """Which of the ops of that name in the function the first of them is, from 0 on."""
     implementation: str
-    """The implementation of the library, `reorder` of a compiled one, `loop`, or `reference` of NumPy."""
+    """The implementation of the library, `reorder` of a compiled one, `loop`, `reference` of NumPy, or ONNX Runtime."""
     layouts: tuple[str, ...]
     """Formats of its operands that are no constants, then of its result."""
     nbytes: int
@@ -216,7 +216,8 @@ class LoopStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferenceStep:
-    """An op by the NumPy reference. `op` has operands of its own, so that no program is kept for it."""
+    """An op by the NumPy reference, or by ONNX Runtime what that has not. `op` has operands of its own, so that no
+    program is kept for it."""
 
     text: StepText
     op: Operation

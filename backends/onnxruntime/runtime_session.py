@@ -52,9 +52,9 @@ def onnxruntime() -> Any:
 
 
 def created_session(
-    path: str, *, threads: int = 1, level: str = "all", settings: Mapping[str, str] | None = None
+    model: str | bytes, *, threads: int = 1, level: str = "all", settings: Mapping[str, str] | None = None
 ) -> Any:
-    """What ONNX Runtime makes of the model in the file `path`, which nobody has looked at before.
+    """What ONNX Runtime makes of a model, the bytes of one or a file, which nobody has looked at before.
 
     Threads do not spin while they wait: those of one session would run against another that is timed. `settings` are
     entries of its configuration; "optimized_model" is the file to which it writes the optimized graph.
@@ -72,7 +72,7 @@ def created_session(
             options.optimized_model_filepath = value
         else:
             options.add_session_config_entry(key, value)
-    return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 class RuntimeSession:

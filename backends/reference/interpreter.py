@@ -33,6 +33,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from layout_ir.backends.reference.foreign_ops import ForeignFunctions, write_slice
 from layout_ir.backends.reference.opaque_nodes import run_opaque
+from layout_ir.backends.reference.operator_kernels import IN_NUMPY, NodeKernels
 from layout_ir.backends.reference.registered_ops import run_registered, semantics_of
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
 from layout_ir.backends.reference.tensor import Tensor
@@ -297,10 +298,11 @@ def interpreter_of(module: ModuleOp, functions: InterpreterFunctions) -> Interpr
     return interpreter
 
 
-def run_op(op: Operation, operands: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The results of one op on tensors. Raises LocatedError, naming the op, where it fails."""
+def run_op(op: Operation, operands: Sequence[Tensor], kernels: NodeKernels = IN_NUMPY) -> Sequence[Tensor]:
+    """The results of one op on tensors, of an opaque one with `kernels`. Raises LocatedError, naming the op, where it
+    fails."""
     if isinstance(op, OpaqueOp):
-        return run_opaque(op, operands)
+        return run_opaque(op, operands, kernels)
     semantics = semantics_of(op)
     if type(op) not in SEMANTICS and semantics is not None:
         return run_registered(op, semantics, operands)

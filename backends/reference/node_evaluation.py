@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from layout_ir.backends.reference.node_steps import node_steps, walk
+from layout_ir.backends.reference.operator_kernels import IN_NUMPY, RUNTIME, OperatorError
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
 from layout_ir.forking import loading
@@ -47,10 +48,8 @@ class NodeEvaluation:
         with loading:
             import onnx
             import onnx.helper
-            from onnx.reference import ReferenceEvaluator
 
-            from layout_ir.backends.reference.node_operators import own_operators
-            from layout_ir.backends.reference.operator_kernels import IN_NUMPY
+            from layout_ir.backends.reference.package_evaluator import package_evaluator, title_of
             from layout_ir.frontends.onnx.subgraphs import used_names
 
         self.operators = [node.op_type for node in nodes]
@@ -68,11 +67,14 @@ class NodeEvaluation:
         imports = [onnx.helper.make_opsetid(*entry) for entry in versions.items()]
         model = onnx.helper.make_model(graph, opset_imports=imports)
         try:
-            evaluator: Any = ReferenceEvaluator(model, new_ops=own_operators(kernels or IN_NUMPY))
+            evaluator, others = package_evaluator(model, kernels or IN_NUMPY)
         except Exception as error:
             raise LayoutError(
                 f"the onnx package {onnx.__version__} has no reference for {_listed(self.operators)}: {_line(error)}"
             ) from error
+        self.operators = [
+            f"{node.op_type} ({RUNTIME})" if title_of(node) in others else node.op_type for node in nodes
+        ]
         self._run: Callable[[dict[str, Any]], Sequence[Any]] = (
             partial(walk, node_steps(evaluator, types_fit=True), self.outputs)
             if types_fit
@@ -86,6 +88,8 @@ class NodeEvaluation:
         try:
             with np.errstate(all="ignore"):
                 found = self._run({name: values[name] for name in self.inputs})
+        except OperatorError:
+            raise
         except Exception as error:
             raise LayoutError(
                 f"the reference of the onnx package fails on {_listed(self.operators)} ({self.outputs[0]}): "

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from xdsl.ir import Attribute
 
+from layout_ir.backends.reference.operator_kernels import IN_NUMPY, NodeKernels, OperatorError
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of
@@ -21,13 +22,15 @@ from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError
 
 
-def run_opaque(op: OpaqueOp, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The results of the node on these tensors.
+def run_opaque(
+    op: OpaqueOp, operands: Sequence[Tensor], kernels: NodeKernels = IN_NUMPY
+) -> tuple[Tensor, ...]:
+    """The results of the node on these tensors, by the onnx package or what `kernels` have in its place.
 
     Raises LayoutError where the onnx package is missing, has no reference for the operator, or its reference fails on
     these operands or gives tensors of other types than those of the op.
     """
-    evaluator, names = _evaluator(op)
+    evaluator, names, _ = _evaluator(op, kernels)
     feeds = {
         name: _array(operand, value.type)
         for name, operand, value in zip(names, operands, op.operands, strict=True)
@@ -36,6 +39,8 @@ def run_opaque(op: OpaqueOp, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             results = evaluator.run(None, feeds)
+    except OperatorError:
+        raise
     except Exception as error:
         message = " ".join(str(error).split())[:200]
         raise LayoutError(
@@ -44,28 +49,44 @@ def run_opaque(op: OpaqueOp, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple(_tensor(result, value.type, op) for result, value in zip(results, op.results, strict=True))
 
 
-_EVALUATORS = WeakKeyDictionary[OpaqueOp, tuple[Any, list[str]]]()
+def is_computed_elsewhere(op: OpaqueOp, kernels: NodeKernels) -> bool:
+    """Whether `kernels` have an operator for the node in place of the package's."""
+    try:
+        return _evaluator(op, kernels).is_elsewhere
+    except LayoutError:
+        return False  # who calls it is told
 
 
-def _evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
-    """The evaluator of a model of the one node, and the names of the operands there; made once for an op."""
-    if op not in _EVALUATORS:
-        _EVALUATORS[op] = _new_evaluator(op)
-    return _EVALUATORS[op]
+class _Evaluator(NamedTuple):
+    """A model of one node, ready to be run, and the names of the operands there."""
+
+    evaluator: Any
+    names: list[str]
+    is_elsewhere: bool
 
 
-def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
+_EVALUATORS = WeakKeyDictionary[OpaqueOp, tuple[NodeKernels, _Evaluator]]()
+"""Made once for an op, unless other kernels are asked for."""
+
+
+def _evaluator(op: OpaqueOp, kernels: NodeKernels) -> _Evaluator:
+    known = _EVALUATORS.get(op)
+    if known is None or known[0] is not kernels:
+        known = _EVALUATORS[op] = kernels, _new_evaluator(op, kernels)
+    return known[1]
+
+
+def _new_evaluator(op: OpaqueOp, kernels: NodeKernels) -> _Evaluator:
     try:
         import onnx
         import onnx.helper
-        from onnx.reference import ReferenceEvaluator
         from onnx.version_converter import convert_version
     except ImportError as error:
         raise LayoutError(
             f"{op.title} runs by the onnx package, which is not installed: pip install 'layout-ir[onnx]'"
         ) from error
 
-    from layout_ir.backends.reference.node_operators import own_operators
+    from layout_ir.backends.reference.package_evaluator import package_evaluator
     from layout_ir.dialects.nn.protos import node_of
     from layout_ir.frontends.onnx.evaluation import OLDEST
     from layout_ir.frontends.onnx.subgraphs import nodes_within
@@ -100,12 +121,14 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
             )
     try:
         try:
-            return ReferenceEvaluator(model, new_ops=own_operators()), names
+            evaluator, others = package_evaluator(model, kernels)
         except Exception:
             if op.domain.data:
                 raise
             # It has few operators in all their versions.
-            return ReferenceEvaluator(convert_version(model, onnx.defs.onnx_opset_version())), names
+            newest = convert_version(model, onnx.defs.onnx_opset_version())
+            evaluator, others = package_evaluator(newest, kernels)
+        return _Evaluator(evaluator, names, bool(others))
     except Exception as error:
         message = " ".join(str(error).split())[:200]
         raise LayoutError(

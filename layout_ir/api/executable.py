@@ -34,9 +34,11 @@ from layout_ir.backends.onednn.plan_steps import (
     PrimitiveStep,
     ReferenceStep,
     RunnablePlan,
+    StepText,
     StepTime,
 )
 from layout_ir.backends.onednn.saved_plan import file_of, read_plan
+from layout_ir.backends.reference.operator_kernels import RUNTIME
 from layout_ir.backends.reference.tensor import Tensor, is_row_major
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError, UnforeseenError, public, public_methods
@@ -298,13 +300,14 @@ class Executable:
 
     @property
     def fallbacks(self) -> dict[str, int]:
-        """The ops that run by the NumPy reference, by name, and how many there are of each.
+        """The ops that run by the NumPy reference, by name, and how many there are of each; behind the names of those
+        that it lacks or that are slow there, and ONNX Runtime computes, "(ONNX Runtime)".
 
         Raises LayoutError before the first call of a model with dynamic extents.
         """
         program = self._latest()
         steps = [step for part in program.parts() for step in part.plan.all_steps]
-        by_reference = Counter(step.text.ops[0] for step in steps if isinstance(step, ReferenceStep))
+        by_reference = Counter(_title(step.text) for step in steps if isinstance(step, ReferenceStep))
         return dict(by_reference + program.evaluated())
 
     def describe(self) -> str:
@@ -464,6 +467,11 @@ def _described(plan: ExecutionPlan, threads: int) -> str:
         f"constants    {_bytes(plan.constant_bytes)}",
     ]
     return "\n".join(lines)
+
+
+def _title(text: StepText) -> str:
+    """The name of the op of a step, and what computes it where it is not the reference."""
+    return f"{text.ops[0]} ({RUNTIME})" if text.implementation == RUNTIME else text.ops[0]
 
 
 def _count(number: int, noun: str) -> str:

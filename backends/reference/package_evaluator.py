@@ -1,0 +1,49 @@
+"""The onnx package's evaluator of nodes, with operators in place of those that it computes slowly or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.backends.reference.node_operators import own_operators
+from layout_ir.backends.reference.operator_kernels import NodeKernels
+from layout_ir.frontends.onnx.subgraphs import nodes_within
+
+if TYPE_CHECKING:
+    import onnx
+
+Title = tuple[str, str]
+"""The domain of an operator, and its name."""
+
+_SLOW_DOMAIN = "ai.onnx.ml"
+"""The package computes its operators a row at a time."""
+
+
+def title_of(node: onnx.NodeProto) -> Title:
+    """The domain and the name of the operator of a node."""
+    return node.domain, node.op_type
+
+
+def package_evaluator(model: onnx.ModelProto, kernels: NodeKernels) -> tuple[Any, set[Title]]:
+    """The evaluator of a model, and the operators of it that `kernels` have in place of the package's.
+
+    Raises what the package does where it has no reference for a node, and they have no operator.
+    """
+    from onnx.reference import ReferenceEvaluator
+
+    own = own_operators(kernels)
+    nodes = [inner for node in model.graph.node for inner in (node, *nodes_within(node))]
+    titles = set(map(title_of, nodes))
+
+    def others(titles: set[Title]) -> dict[Title, type]:
+        found = {title: kernels.operator(*title) for title in titles}
+        return {title: operator for title, operator in found.items() if operator is not None}
+
+    slow = others({title for title in titles if title[0] == _SLOW_DOMAIN})
+    try:
+        return ReferenceEvaluator(model, new_ops=[*slow.values(), *own]), set(slow)
+    except Exception:
+        known = {(operator.op_domain, operator.__name__) for operator in own}
+        more = slow | others({title for title in titles - known - slow.keys() if title[0]})
+        if more.keys() == slow.keys():
+            raise
+        return ReferenceEvaluator(model, new_ops=[*more.values(), *own]), set(more)
