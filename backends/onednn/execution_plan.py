@@ -38,7 +38,6 @@ from layout_ir.backends.onednn.plan_steps import (
 from layout_ir.backends.onednn.post_op_fusion import group_ops
 from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor
 from layout_ir.backends.onednn.value_memory import ValueMemory, with_layout
-from layout_ir.backends.reference.operator_kernels import RUNTIME
 from layout_ir.backends.reference.registered_ops import semantics_of
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
 from layout_ir.diagnostics import LocatedError, name_of_op, remark
@@ -231,9 +230,8 @@ class _Planner:
         if isinstance(op, nn.OpaqueOp) and op.domain.data:
             with loading:
                 from layout_ir.backends.onednn.node_kernels import node_kernels
-                from layout_ir.backends.reference.opaque_nodes import is_computed_elsewhere
-            if is_computed_elsewhere(op, node_kernels(self.threads)):
-                return RUNTIME
+                from layout_ir.backends.reference.opaque_nodes import computed_by
+            return computed_by(op, node_kernels(self.threads)) or "reference"
         return "reference"
 
     def _flow(self, op: Operation) -> ControlFlow | None:

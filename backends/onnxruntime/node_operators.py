@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from layout_ir.backends.onnxruntime.runtime_session import created_session, onnxruntime
-from layout_ir.backends.reference.operator_kernels import OperatorError
+from layout_ir.backends.reference.node_evaluation import OperatorError
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
 
@@ -31,6 +31,7 @@ def runtime_operator(domain: str, op_type: str, *, threads: int = 1) -> type | N
 
     class RuntimeOperator(OpRun):
         op_domain = domain
+        computed_by = "ONNX Runtime"
 
         def __init__(self, *args: Any, **options: Any):
             package: Any = super()
@@ -64,7 +65,7 @@ class _RuntimeNode:
         self._sessions: dict[tuple[int, ...], Any] = {}
 
     def __call__(self, inputs: tuple[Array | None, ...]) -> tuple[Any, ...]:
-        """The outputs, with nothing for those that the node leaves out. Raises OperatorError where ONNX Runtime fails."""
+        """The outputs, empty those that the node leaves out. Raises OperatorError where ONNX Runtime fails."""
         given = {f"input_{k}": np.asarray(x) for k, x in enumerate(inputs) if x is not None}
         arrays = {name: x.astype(object) if x.dtype.kind == "U" else x for name, x in given.items()}
         try:

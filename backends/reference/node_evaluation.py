@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from layout_ir.backends.reference.node_steps import node_steps, walk
-from layout_ir.backends.reference.operator_kernels import IN_NUMPY, RUNTIME, OperatorError
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
 from layout_ir.forking import loading
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     import onnx
 
     from layout_ir.backends.reference.operator_kernels import NodeKernels
+
+
+class OperatorError(LayoutError):
+    """What computes an operator in place of the reference fails on a node, and says so itself."""
 
 
 class NodeEvaluation:
@@ -49,6 +52,7 @@ class NodeEvaluation:
             import onnx
             import onnx.helper
 
+            from layout_ir.backends.reference.operator_kernels import IN_NUMPY
             from layout_ir.backends.reference.package_evaluator import package_evaluator, title_of
             from layout_ir.frontends.onnx.subgraphs import used_names
 
@@ -73,7 +77,8 @@ class NodeEvaluation:
                 f"the onnx package {onnx.__version__} has no reference for {_listed(self.operators)}: {_line(error)}"
             ) from error
         self.operators = [
-            f"{node.op_type} ({RUNTIME})" if title_of(node) in others else node.op_type for node in nodes
+            f"{node.op_type} ({others[title]})" if (title := title_of(node)) in others else node.op_type
+            for node in nodes
         ]
         self._run: Callable[[dict[str, Any]], Sequence[Any]] = (
             partial(walk, node_steps(evaluator, types_fit=True), self.outputs)

@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from xdsl.ir import Attribute
 
-from layout_ir.backends.reference.operator_kernels import IN_NUMPY, NodeKernels, OperatorError
+from layout_ir.backends.reference.node_evaluation import OperatorError
+from layout_ir.backends.reference.operator_kernels import IN_NUMPY, NodeKernels
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of
@@ -49,12 +50,12 @@ def run_opaque(
     return tuple(_tensor(result, value.type, op) for result, value in zip(results, op.results, strict=True))
 
 
-def is_computed_elsewhere(op: OpaqueOp, kernels: NodeKernels) -> bool:
-    """Whether `kernels` have an operator for the node in place of the package's."""
+def computed_by(op: OpaqueOp, kernels: NodeKernels) -> str | None:
+    """What computes the node by the operator that `kernels` have in place of the package's; None without one."""
     try:
-        return _evaluator(op, kernels).is_elsewhere
+        return _evaluator(op, kernels).computed_by
     except LayoutError:
-        return False  # who calls it is told
+        return None  # who calls it is told
 
 
 class _Evaluator(NamedTuple):
@@ -62,7 +63,7 @@ class _Evaluator(NamedTuple):
 
     evaluator: Any
     names: list[str]
-    is_elsewhere: bool
+    computed_by: str | None
 
 
 _EVALUATORS = WeakKeyDictionary[OpaqueOp, tuple[NodeKernels, _Evaluator]]()
@@ -128,7 +129,7 @@ def _new_evaluator(op: OpaqueOp, kernels: NodeKernels) -> _Evaluator:
             # It has few operators in all their versions.
             newest = convert_version(model, onnx.defs.onnx_opset_version())
             evaluator, others = package_evaluator(newest, kernels)
-        return _Evaluator(evaluator, names, bool(others))
+        return _Evaluator(evaluator, names, others.get((op.domain.data, op.op_type.data)))
     except Exception as error:
         message = " ".join(str(error).split())[:200]
         raise LayoutError(

@@ -12,18 +12,10 @@ from layout_ir.backends.reference.non_max_suppression import Selection
 from layout_ir.backends.reference.roi_align import pooled_regions
 from layout_ir.dialects.nn.regions import Regions
 from layout_ir.elements.numpy_types import Array
-from layout_ir.errors import LayoutError
 
 Trip = Callable[[Mapping[str, Any]], "Sequence[Any] | None"]
 """Computes the outputs of the body of a Loop from the values around it and those of a trip, by name; None where the
 nodes of the body are to be evaluated."""
-
-RUNTIME = "ONNX Runtime"
-"""What computes the operators that are neither compiled nor the package's."""
-
-
-class OperatorError(LayoutError):
-    """What computes an operator in place of the reference fails on a node, and says so itself."""
 
 
 def _no_operator(domain: str, op_type: str) -> type | None:
@@ -40,7 +32,8 @@ class NodeKernels:
     product: Callable[[Array, Array], Array] = np.matmul
     """Of matrices, as NumPy broadcasts them."""
     operator: Callable[[str, str], type | None] = _no_operator
-    """By domain and name, a class of the onnx package for operators of which it has a slow reference or none."""
+    """By domain and name, a class of the onnx package for operators of which it has a slow reference or none, which
+    says `computed_by` what."""
     trips: Mapping[tuple[str, ...], Trip] = field(default_factory=dict[tuple[str, ...], Trip])
     """By the names of the outputs of a Loop, what computes its body."""
 

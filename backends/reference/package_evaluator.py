@@ -23,8 +23,9 @@ def title_of(node: onnx.NodeProto) -> Title:
     return node.domain, node.op_type
 
 
-def package_evaluator(model: onnx.ModelProto, kernels: NodeKernels) -> tuple[Any, set[Title]]:
-    """The evaluator of a model, and the operators of it that `kernels` have in place of the package's.
+def package_evaluator(model: onnx.ModelProto, kernels: NodeKernels) -> tuple[Any, dict[Title, str]]:
+    """The evaluator of a model, and by what the operators of it are computed that `kernels` have in place of the
+    package's.
 
     Raises what the package does where it has no reference for a node, and they have no operator.
     """
@@ -34,16 +35,18 @@ def package_evaluator(model: onnx.ModelProto, kernels: NodeKernels) -> tuple[Any
     nodes = [inner for node in model.graph.node for inner in (node, *nodes_within(node))]
     titles = set(map(title_of, nodes))
 
-    def others(titles: set[Title]) -> dict[Title, type]:
+    def others(titles: set[Title]) -> dict[Title, Any]:
         found = {title: kernels.operator(*title) for title in titles}
         return {title: operator for title, operator in found.items() if operator is not None}
 
-    slow = others({title for title in titles if title[0] == _SLOW_DOMAIN})
+    taken = others({title for title in titles if title[0] == _SLOW_DOMAIN})
     try:
-        return ReferenceEvaluator(model, new_ops=[*slow.values(), *own]), set(slow)
+        evaluator = ReferenceEvaluator(model, new_ops=[*taken.values(), *own])
     except Exception:
         known = {(operator.op_domain, operator.__name__) for operator in own}
-        more = slow | others({title for title in titles - known - slow.keys() if title[0]})
-        if more.keys() == slow.keys():
+        more = others({title for title in titles - known - taken.keys() if title[0]})
+        if not more:
             raise
-        return ReferenceEvaluator(model, new_ops=[*more.values(), *own]), set(more)
+        taken |= more
+        evaluator = ReferenceEvaluator(model, new_ops=[*taken.values(), *own])
+    return evaluator, {title: operator.computed_by for title, operator in taken.items()}

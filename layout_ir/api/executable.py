@@ -38,7 +38,6 @@ from layout_ir.backends.onednn.plan_steps import (
     StepTime,
 )
 from layout_ir.backends.onednn.saved_plan import file_of, read_plan
-from layout_ir.backends.reference.operator_kernels import RUNTIME
 from layout_ir.backends.reference.tensor import Tensor, is_row_major
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError, UnforeseenError, public, public_methods
@@ -471,7 +470,7 @@ def _described(plan: ExecutionPlan, threads: int) -> str:
 
 def _title(text: StepText) -> str:
     """The name of the op of a step, and what computes it where it is not the reference."""
-    return f"{text.ops[0]} ({RUNTIME})" if text.implementation == RUNTIME else text.ops[0]
+    return text.ops[0] if text.implementation == "reference" else f"{text.ops[0]} ({text.implementation})"
 
 
 def _count(number: int, noun: str) -> str:
