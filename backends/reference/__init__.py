@@ -4,6 +4,8 @@ tensor.py                  a value at run time: a buffer and its layout
 operands.py                how ops read their operands, pads included
 array_ops.py               matrix products, normalizations and moves of elements on plain arrays
 grid_sample.py             sampling at computed positions
+node_evaluation.py         ONNX nodes on values of any kind, by the onnx package
+package_evaluator.py       that package's evaluator, with operators in place of its own
 node_operators/            operators of ONNX in place of those of the onnx package
 recurrent.py               RNN, GRU and LSTM
 top_k.py                   TopK

@@ -6,7 +6,8 @@
 
 Every op becomes a primitive of the library in the formats that were chosen for it; elementwise ops behind it become
 its post-ops. Reorders are our compiled kernels, and so are loops for what the library has no primitive for. What has
-neither runs by the NumPy reference, and is named in `fallbacks`. Weights are packed once.
+neither runs by the NumPy reference, or by ONNX Runtime where that lacks it, and is named in `fallbacks`. Weights are
+packed once.
 """
 
 from __future__ import annotations

@@ -319,7 +319,7 @@ class Executable:
             said = [_described(part.plan, self.threads) for part in program.parts()]
             nodes = ", ".join(f"{count} {name}" for name, count in program.evaluated().items())
             return "\n".join(
-                [*said, f"between {_count(len(said), 'part')}: {nodes or 'nothing'} by the reference"]
+                [*said, f"between {_count(len(said), 'part')}: {nodes or 'nothing'} without a kernel"]
             )
         rest = ", ".join(f"{count} {name}" for name, count in self.fallbacks.items())
         lines = [_described(program.plan, self.threads), f"reference    {rest or 'none'}"]

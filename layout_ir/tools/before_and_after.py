@@ -60,7 +60,7 @@ def executed_by_library(
     by = f"by {library()}, {threads} thread{'s' * (threads > 1)}"
     fallbacks = {name: n for executable in compiled.values() for name, n in executable.fallbacks.items()}
     if fallbacks:
-        by += f", {', '.join(f'{n} {name}' for name, n in fallbacks.items())} by the reference"
+        by += f", {', '.join(f'{n} {name}' for name, n in fallbacks.items())} without a kernel"
     return by, found
 
 
