@@ -1,11 +1,12 @@
 """Single nodes in the installed ONNX Runtime, as operators of the onnx package's evaluator.
 
-That package computes trees, support vectors and other operators of ai.onnx.ml a row and a tree at a time, hundreds of
-times slower, and knows no operators of `com.microsoft` that are no functions of others.
+That package computes trees and support vectors a row at a time, hundreds of times slower, and knows no operators of
+`com.microsoft` that are no functions of others.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -20,10 +21,18 @@ from layout_ir.errors import LayoutError
 _OF_OBJECTS = frozenset(("CastMap", "DictVectorizer", "ZipMap"))
 """Operators of ai.onnx.ml on maps, which are dicts to the evaluator."""
 
+OLDEST = 1, 30
+"""The first version that refuses trees and support vectors whose attributes do not fit together: others read outside of
+them, or end the process (tried: 1.25 to 1.29)."""
+
+MOST_TARGETS = 1 << 24
+"""Numbers per row that a node may ask for."""
+
 
 def runtime_operator(domain: str, op_type: str, *, threads: int = 1) -> type | None:
     """A class of the onnx package (`OpRun`) for an operator, which has ONNX Runtime compute nodes on so many threads;
-    None where ONNX Runtime is not installed or does not know it, or it takes or gives what is no tensor."""
+    None where no ONNX Runtime of version OLDEST or later is installed or it does not know the operator, or that takes
+    or gives what is no tensor."""
     if op_type in _OF_OBJECTS or (domain, op_type) not in _known_operators():
         return None
 
@@ -46,10 +55,12 @@ def runtime_operator(domain: str, op_type: str, *, threads: int = 1) -> type | N
 
 @cache
 def _known_operators() -> frozenset[tuple[str, str]]:
-    """The operators of ONNX Runtime, each with its domain in front; none where it is not installed."""
+    """The operators of ONNX Runtime, each with its domain in front; none where it is not installed, or too old."""
     try:
-        onnxruntime()
+        version: str = onnxruntime().__version__
     except LayoutError:
+        return frozenset()
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:
         return frozenset()
     state: Any = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     return frozenset((schema.domain, schema.name) for schema in state.get_all_operator_schema())
@@ -82,10 +93,14 @@ class _RuntimeNode:
         return tuple(next(found) if name else np.empty(0) for name in self._node.output)
 
     def _session(self, types: dict[str, int]) -> Any:
-        """A session of a model of the node, whose inputs have these element types."""
+        """A session of a model of the node, whose inputs have these element types. Raises what ONNX Runtime does, and
+        ValueError where the node asks for more memory than there may be."""
         import onnx
         import onnx.helper
 
+        for attribute in self._node.attribute:
+            if attribute.name == "n_targets" and attribute.i > MOST_TARGETS:
+                raise ValueError(f"n_targets = {attribute.i}, {MOST_TARGETS} are the most")
         outputs = [f"output_{k}" if name else "" for k, name in enumerate(self._node.output)]
         names = [f"input_{k}" if f"input_{k}" in types else "" for k in range(len(self._node.input))]
         node = onnx.NodeProto()

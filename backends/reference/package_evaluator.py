@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 Title = tuple[str, str]
 """The domain of an operator, and its name."""
 
-_SLOW_DOMAIN = "ai.onnx.ml"
-"""The package computes its operators a row at a time."""
+_SLOW = frozenset(
+    ("ai.onnx.ml", name)
+    for name in (
+        "SVMClassifier", "SVMRegressor", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor",
+    )
+)  # fmt: skip
+"""What the package computes a row at a time, and support vectors of three classes and more wrongly."""
 
 
 def title_of(node: onnx.NodeProto) -> Title:
@@ -39,7 +44,7 @@ def package_evaluator(model: onnx.ModelProto, kernels: NodeKernels) -> tuple[Any
         found = {title: kernels.operator(*title) for title in titles}
         return {title: operator for title, operator in found.items() if operator is not None}
 
-    taken = others({title for title in titles if title[0] == _SLOW_DOMAIN})
+    taken = others(titles & _SLOW)
     try:
         evaluator = ReferenceEvaluator(model, new_ops=[*taken.values(), *own])
     except Exception:

@@ -17,6 +17,11 @@ from tests.backends.onednn.small_programs import needs_library
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+needs_runtime = pytest.mark.skipif(
+    runtime_operator("ai.onnx.ml", "SVMRegressor") is None,
+    reason=f"needs ONNX Runtime {'.'.join(map(str, node_operators.OLDEST))}",
+)
+
 VERSIONS = {"": 19, "ai.onnx.ml": 3, "com.microsoft": 1}
 
 
@@ -74,6 +79,7 @@ def _model(node: Any, extent: int | str) -> Any:
     return helper.make_model(graph, opset_imports=imports, ir_version=9)
 
 
+@needs_runtime
 @needs_library
 @pytest.mark.parametrize("extent", [3, "rows"])
 def test_trees_are_computed_by_it_and_named(extent: int | str):
@@ -84,6 +90,7 @@ def test_trees_are_computed_by_it_and_named(extent: int | str):
     assert executable.fallbacks == {"ai.onnx.ml::TreeEnsembleRegressor (ONNX Runtime)": 1}
 
 
+@needs_runtime
 @needs_library
 @pytest.mark.parametrize("extent", [2, "rows"])
 def test_what_the_package_refuses_does_not_refuse_the_model(extent: int | str):
@@ -91,6 +98,7 @@ def test_what_the_package_refuses_does_not_refuse_the_model(extent: int | str):
     np.testing.assert_allclose(found.sum(axis=1), 2, rtol=1e-6)
 
 
+@needs_runtime
 def test_an_operator_that_the_package_does_not_know_is_computed_on_texts():
     node = onnx.helper.make_node(
         "Tokenizer",
@@ -109,12 +117,14 @@ def test_an_operator_that_the_package_does_not_know_is_computed_on_texts():
     assert evaluation.operators == ["Tokenizer (ONNX Runtime)", "StringConcat"]
 
 
+@needs_runtime
 def test_a_node_takes_the_element_types_that_come():
     classes = NodeEvaluation([_three_classes()], VERSIONS, ["y"], kernels=node_kernels(1))
     (single,), (double,) = (classes({"x": np.eye(2, dtype=kind)}) for kind in (np.float32, np.float64))
     np.testing.assert_allclose(single, double, rtol=1e-6)
 
 
+@needs_runtime
 def test_inputs_and_outputs_that_a_node_leaves_out():
     from onnx.reference import ReferenceEvaluator
 
@@ -137,10 +147,33 @@ def test_inputs_and_outputs_that_a_node_leaves_out():
     np.testing.assert_allclose(found, want, rtol=1e-5)
 
 
-def test_negative_a_node_that_it_fails_on_is_named_with_who_failed():
-    evaluation = NodeEvaluation([_trees()], VERSIONS, kernels=node_kernels(1))
+@needs_runtime
+@pytest.mark.parametrize(
+    ("attribute", "numbers"),
+    [
+        ("nodes_featureids", [-(10**8), 0, 0, 1, 0, 0]),
+        ("nodes_truenodeids", [77, 0, 0, 1, 0, 0]),
+        ("target_ids", [10**8, 0, 0, 0]),
+        ("target_weights", [1.0]),
+        ("n_targets", 1 << 40),
+    ],
+)
+def test_negative_a_node_that_it_fails_on_is_named_with_who_failed(attribute: str, numbers: Any):
+    node = _trees()
+    for entry in node.attribute:
+        if entry.name == attribute:
+            entry.CopyFrom(onnx.helper.make_attribute(attribute, numbers))
+    evaluation = NodeEvaluation([node], VERSIONS, kernels=node_kernels(1))
     with pytest.raises(li.LayoutError, match=r"^ONNX Runtime \S+ fails on TreeEnsembleRegressor: "):
-        evaluation({"x": np.array([["text", "text"]], object)})
+        evaluation({"x": np.zeros((1, 2), np.float32)})
+
+
+def test_negative_versions_that_read_outside_of_attributes_compute_nothing(monkeypatch: pytest.MonkeyPatch):
+    class Old:
+        __version__ = "1.29.9"
+
+    monkeypatch.setattr(node_operators, "onnxruntime", Old)
+    assert not node_operators._known_operators.__wrapped__()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_negative_without_it_the_package_computes_what_it_can(monkeypatch: pytest.MonkeyPatch):
