@@ -2,9 +2,10 @@
 
 They come into a model in three ways. Converters write -1 for an extent that only the run time knows: inference does not
 see those. An Expand, ConstantOfShape or Tile may be given a constant shape with one, which no runtime takes: inference
-does not see such a node. And windows may be larger than what they move over, parts more than there is: inference
-computes what is below 0. So a Slice behind such an operator is seen once what it cuts is known to be none of those,
-unless the operator is one that makes no extent below 0 of any that is not.
+does not see such a node. And windows may be larger than what they move over, parts more than there is, and the shape of
+an Expand may be computed (`propagated_numbers`): inference computes what is below 0. So a Slice behind such an operator
+is seen once what it cuts is known to be none of those, unless the operator is one that makes no extent below 0 of any
+that is not.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
+from layout_ir.frontends.onnx.propagated_numbers import PropagatedNumbers
 from layout_ir.frontends.onnx.subgraphs import graphs_of, graphs_within, is_graph
 
 if TYPE_CHECKING:
@@ -34,11 +36,11 @@ _SHAPE_INPUT = {
 """Which input of an operator makes the extents of its result."""
 
 WITH_WINDOWS = frozenset((
-    "AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool", "Pad",
-    "QLinearConv", "Resize", "RoiAlign", "Split", "Upsample",
+    "AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "Expand", "LpPool", "MaxPool", "MaxUnpool",
+    "Pad", "QLinearConv", "Resize", "RoiAlign", "Split", "Upsample",
 ))  # fmt: skip
 """The operators of whose result inference may compute an extent below 0 from extents that are not: those of onnx 1.23
-that do so for windows, pads, scales or parts that do not fit."""
+that do so for windows, pads, scales or parts that do not fit, or for a shape that is computed."""
 
 _BY_INPUTS = frozenset(("Pad", "Resize", "Upsample"))
 """Those among them that are told the extents of their result, or how they differ, by inputs."""
@@ -113,8 +115,8 @@ def slices_of_functions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     if not slices:
         return []
     bodies += graphs_within(model.graph)
-    constants = _constants_of_shapes(bodies)
-    may_compute = any(_may_compute(node, constants) for body in bodies for node in body.node)
+    known = _constants_of_shapes(bodies), PropagatedNumbers(bodies)
+    may_compute = any(_may_compute(node, *known) for body in bodies for node in body.node)
     return slices if may_compute else []
 
 
@@ -136,10 +138,10 @@ def looks_at_nodes(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) ->
     Slice.
     """
     nodes = [node for graph in graphs for node in graph.node]
-    constants = _constants_of_shapes(graphs)
+    constants = _constants_of_shapes(graphs), PropagatedNumbers(graphs)
     functions = {(function.domain, function.name) for function in model.functions}
     if not functions and not any(
-        node.op_type in WITH_WINDOWS and _may_compute(node, constants) for node in nodes
+        node.op_type in WITH_WINDOWS and _may_compute(node, *constants) for node in nodes
     ):
         return None
     slices: list[tuple[onnx.NodeProto, int]] = []
@@ -160,7 +162,7 @@ def looks_at_nodes(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) ->
                 look = (of_all + 1) // 2
                 slices.append((node, look))
                 of_all = 2 * look
-            elif (operator in WITH_WINDOWS and _may_compute(node, constants)) or (
+            elif (operator in WITH_WINDOWS and _may_compute(node, *constants)) or (
                 functions and (node.domain, operator) in functions
             ):
                 of_all |= 1
@@ -178,10 +180,12 @@ def _constants_of_shapes(bodies: Sequence[Body]) -> dict[str, bool]:
     return _constants(bodies, {name for node in takers for name in node.input})
 
 
-def _may_compute(node: onnx.NodeProto, constants: Mapping[str, bool]) -> bool:
+def _may_compute(node: onnx.NodeProto, constants: Mapping[str, bool], numbers: PropagatedNumbers) -> bool:
     """Whether inference may compute an extent below 0 for the result of a node from extents that are not; `constants`
-    are those of `_constants_of_shapes`."""
+    are those of `_constants_of_shapes`, `numbers` those of the same bodies."""
     match node.op_type:
+        case "Expand":
+            return len(node.input) > 1 and numbers.may_be_negative(node.input[1])
         case "Split":  # in two parts, one is as long as the other or one less
             return len(node.output) > 2 and len(node.input) < 2
         case "Pad" | "Resize" | "Upsample":

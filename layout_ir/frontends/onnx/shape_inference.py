@@ -127,8 +127,7 @@ def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
         return None
     found = nodes_with_negative_shapes(bodies)
     if not found and looks_at_nodes(model, bodies):
-        given, model = model, type(model)()
-        model.CopyFrom(given)
+        model = _without_weights(model)
         for value in values_with_negative_extents(list(graphs_within(model.graph))):
             forget_negative_extents(value)
         try:
@@ -136,6 +135,29 @@ def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
         except (onnx.checker.ValidationError, RuntimeError, ValueError):
             return None  # whoever reads it will say
     return found[0] if found else None
+
+
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of a model without functions, in which initializers are inputs whose numbers make no extents."""
+    import onnx
+    import onnx.helper
+
+    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    source, graph = model.graph, light.graph
+    graph.name = source.name
+    graph.node.extend(source.node)
+    graph.input.extend(source.input)
+    graph.output.extend(source.output)
+    graph.value_info.extend(source.value_info)
+    graph.sparse_initializer.extend(source.sparse_initializer)
+    inputs = {value.name for value in source.input}
+    for tensor in source.initializer:
+        if tensor.data_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
+            graph.initializer.append(tensor)
+        elif tensor.name not in inputs:
+            type = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+            graph.input.add(name=tensor.name, type=type)
+    return light
 
 
 def _bodies(model: onnx.ModelProto, is_alone: bool) -> list[Body]:
