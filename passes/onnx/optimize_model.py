@@ -203,7 +203,8 @@ def _with_loops_rearranged(
     if model is None:
         return None
     again = choose(model, dict(result.pending))
-    if _left(again) >= _left(result):
+    # What is moved in a body may have extents that nobody knows, and more Transposes are no gain to everybody.
+    if again.after.count > result.after.count or _left(again) >= _left(result):
         return None
     places = {**result.places, **{name: result.place(*place) for name, place in again.places.items()}}
     return replace(again, before=result.before, transposed=result.transposed, places=places)

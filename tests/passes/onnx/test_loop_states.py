@@ -132,6 +132,27 @@ def test_negative_a_loop_stays_where_turning_its_state_leaves_more():
     assert list(new.graph.node[0].input) == ["times", "", "x"]
 
 
+def test_negative_a_loop_stays_whose_body_says_no_extents_where_more_transposes_would_be_left():
+    """What is moved in the body counts as much as a large tensor, what is moved outside is known to be small."""
+    nodes = [
+        oh.make_node("Identity", ["go"], ["on"]),
+        oh.make_node("Gather", ["x", "i"], ["xi"], axis=0),
+        oh.make_node("Add", ["s", "xi"], ["sum"]),
+        oh.make_node("Tanh", ["sum"], ["next"]),
+        transpose("s", "row", 1, 0),
+    ]
+    body = oh.make_graph(
+        nodes, "body", [value("i", dtype=INT), value("go", dtype=BOOL), value("s", None, None)],
+        [value("on", dtype=BOOL), value("next", None, None), value("row", None, None)],
+    )  # fmt: skip
+    loop = oh.make_node("Loop", ["times", "", "h"], ["y", "rows"], body=body)
+    inputs = [value("x", 5, 2, 4), value("h", 2, 4)]
+    model = model_of([loop], inputs, [value("y", 2, 4), value("rows", 3, 4, 2)], [TIMES])
+    assert with_loops_rearranged(model) is not None
+    result = check_optimized(model)
+    assert (result.before.count, result.after.count) == (1, 1)
+
+
 def _without_body(loop: onnx.NodeProto) -> None:
     loop.ClearField("attribute")
 
