@@ -22,8 +22,8 @@ _WORTH = 2 << 10
 Feeds = Mapping[str, NDArray[Any]]
 
 
-def value(name: str, *shape: int | str, dtype: int = FLOAT) -> onnx.ValueInfoProto:
-    """An input or output of a graph."""
+def value(name: str, *shape: int | str | None, dtype: int = FLOAT) -> onnx.ValueInfoProto:
+    """An input or output of a graph, of extents that are numbers, names or not known."""
     return oh.make_tensor_value_info(name, dtype, list(shape))
 
 
