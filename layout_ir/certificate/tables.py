@@ -18,6 +18,9 @@ from layout_ir.errors import LayoutError
 LARGEST = 1 << 23
 """Entries of a table at most; the solver makes none that is larger."""
 
+_STEPS_PER_PART = 32
+"""Steps that a look at the variables of a table takes."""
+
 Live = Mapping[int, Sequence[int]]
 """Per variable, the states that are still possible."""
 
@@ -77,9 +80,12 @@ class Tables:
 
     def sum(self, parts: Sequence[Table], scope: Sequence[int] = ()) -> Table:
         """The sum over all variables of the parts, and of `scope`: next always what makes the smallest table."""
-        rest = [*parts, Table(tuple(scope), [0] * self.count(scope, "a cluster"))] if scope else list(parts)
+        rest = self._joined(parts)
+        if scope:
+            rest.append(Table(tuple(scope), [0] * self.count(scope, "a cluster")))
         total = Table((), [0])
         while rest:
+            self._budget.spend(_STEPS_PER_PART * len(rest), f"the sum of {len(rest)} tables")
             _, k = min((prod(map(self._size, {*total.scope, *part.scope})), k) for k, part in enumerate(rest))
             part = rest.pop(k)
             union = tuple(dict.fromkeys((*part.scope, *total.scope)))
@@ -92,6 +98,7 @@ class Tables:
 
         Where a network repeats a block, its tables come again with a constant more, and are not gone over again.
         """
+        parts = self._joined(parts)
         place = {x: k for k, x in enumerate(dict.fromkeys(x for part in parts for x in part.scope))}
         constant = 0
         shapes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
@@ -110,6 +117,8 @@ class Tables:
         """`least`, each variable minimized out where that makes the smallest tables."""
         rest = list(parts)
         while variables := {x for part in rest for x in part.scope}:
+            looks = len(variables) * len(rest)
+            self._budget.spend(_STEPS_PER_PART * looks, f"the least entry of {len(rest)} tables")
             unions = {x: {y for part in rest if x in part.scope for y in part.scope} for x in variables}
             entries = {x: prod(map(self._size, union)) for x, union in unions.items()}
             x = min(variables, key=lambda x: (entries[x], x))
@@ -117,6 +126,14 @@ class Tables:
             rest = [part for part in rest if x not in part.scope]
             rest.append(self._minimized(total, x))
         return sum(part.entries[0] for part in rest)
+
+    def _joined(self, parts: Sequence[Table]) -> list[Table]:
+        """The parts, those over the same variables added up."""
+        found: dict[tuple[int, ...], Table] = {}
+        for part in parts:
+            known = found.get(part.scope)
+            found[part.scope] = part if known is None else self.plus(known, part)
+        return list(found.values())
 
     def least_by_state(self, table: Table, x: int) -> list[int]:
         """Per state of `x`, one of the variables of `table`, the least entry with that state."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import inf, prod
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layout_ir.certificate.stated_problem import Budget
+from layout_ir.certificate.stated_problem import STEPS, STEPS_PER_NUMBER, Budget
 from layout_ir.certificate.tables import Table, Tables
 from layout_ir.errors import LayoutError
 
@@ -93,6 +94,23 @@ def test_negative_tables_alike_in_all_but_their_variables_are_not_the_same():
     six = [0, 5, 1, 1, 0, 5]
     assert tables.least([Table((0, 2), six), Table((2,), [9, 0, 9])]) == 0
     assert tables.least([Table((2, 0), six), Table((2,), [9, 0, 9])]) == 1
+
+
+def test_many_tables_over_the_same_variables_are_added_one_by_one():
+    tables = Tables([3, 4].__getitem__, Budget(0))
+    many = [Table((0, 1), list(range(12))) for _ in range(20_000)]
+    assert tables.least(many) == 0
+    assert tables.sum(many).entries == [20_000 * k for k in range(12)]
+
+
+def test_negative_looks_at_very_many_tables_are_refused():
+    steps = Budget((1 << 20) / STEPS_PER_NUMBER - STEPS / STEPS_PER_NUMBER)
+    few = [Table(scope, [0] * 8) for scope in combinations(range(40), 3)]
+    with pytest.raises(LayoutError, match=r"too large to check: the least entry of 9880 tables"):
+        Tables(lambda _: 2, steps).least(few)
+    alone = [Table((x,), [0]) for x in range(5_000)]
+    with pytest.raises(LayoutError, match=r"too large to check: the least entry of 5000 tables"):
+        Tables(lambda _: 1, Budget(0)).least(alone)
 
 
 def test_negative_work_above_the_budget_is_refused_before_it_is_done():
