@@ -11,7 +11,7 @@ from layout_ir.backends.llvm.loops.compiled_loop import LOOP_SIGNATURE
 from layout_ir.backends.llvm.loops.loop_calls import check_indices
 from layout_ir.backends.llvm.loops.region_pooling import RegionPooling
 from layout_ir.backends.onednn.library import library
-from layout_ir.backends.onnxruntime.node_operators import runtime_operator
+from layout_ir.backends.onnxruntime.session_operators import session_operator
 from layout_ir.backends.reference.operator_kernels import NodeKernels
 from layout_ir.backends.reference.roi_align import check_regions, pooled_regions
 from layout_ir.dialects.nn.regions import Regions
@@ -29,7 +29,7 @@ def node_kernels(threads: int) -> NodeKernels:
         select_boxes,
         _pooled,
         partial(_product, threads=threads),
-        partial(runtime_operator, threads=threads),
+        partial(session_operator, threads=threads),
     )
 
 

@@ -43,7 +43,7 @@ class Clusters:
             raise LayoutError(f"scale is {scale}, at least 1 is needed")
         self._size = functions.size
         self._budget = functions.problem.budget
-        self._math = Tables(functions.size, self._budget)
+        self._tables = Tables(functions.size, self._budget)
         self._scale = scale
         self._scopes: list[list[int]] = []
         self._parts: list[list[Table]] = []
@@ -81,9 +81,9 @@ class Clusters:
                 raise LayoutError("a cluster is in two proofs")
             proven.update(own)
             live: Live = {x: range(self._size(x)) for c in own for x in self._scopes[c]}
-            tables = {c: self._math.sum(self._parts[c], self._scopes[c]) for c in own}
+            tables = {c: self._tables.sum(self._parts[c], self._scopes[c]) for c in own}
             bound += self._prove(proof["root"], tables, live)
-        bound += sum(self._math.least(parts) for c, parts in enumerate(self._parts) if c not in proven)
+        bound += sum(self._tables.least(parts) for c, parts in enumerate(self._parts) if c not in proven)
         return -(-bound // self._scale)
 
     def _part(self, c: int, own: Sequence[int], entries: list[int]) -> Table:
@@ -92,35 +92,35 @@ class Clusters:
             raise LayoutError(
                 f"a table over variables {list(own)} does not belong in a cluster over {self._scopes[c]}"
             )
-        if len(entries) != self._math.count(own, "a message"):
+        if len(entries) != self._tables.count(own, "a message"):
             raise LayoutError(f"a table over variables {list(own)} has {len(entries)} entries")
         return Table(tuple(own), entries)
 
     def _moved(self, tables: Mapping[int, Table], messages: list[Message], live: Live) -> dict[int, Table]:
         """Tables over the live states, with messages, which are over all states, among them."""
-        moved, math = dict(tables), self._math_of(live)
+        moved, over = dict(tables), self._tables_over(live)
         for source, target, own, entries in messages:
             for c in (source, target):
                 if c not in moved:
                     raise LayoutError(f"cluster {c} is not part of this proof")
             part, _ = self._part(source, own, entries), self._part(target, own, entries)
             if any(len(live[x]) < self._size(x) for x in own):
-                places = self._math.places(own, own, live)
+                places = self._tables.places(own, own, live)
                 part = Table(part.scope, [entries[place] for place in places])
-            moved[source] = math.plus(moved[source], part.negated)
-            moved[target] = math.plus(moved[target], part)
+            moved[source] = over.plus(moved[source], part.negated)
+            moved[target] = over.plus(moved[target], part)
         return moved
 
-    def _math_of(self, live: Live) -> Tables:
+    def _tables_over(self, live: Live) -> Tables:
         return Tables(lambda x: len(live[x]), self._budget)
 
     def _prove(self, node: Any, given: Mapping[int, Table], given_live: Live) -> int:
         """The bound of the sum of tables, which are over the live states."""
         self._budget.spend(len(given) + len(given_live), "a step of a proof")
         live = dict(given_live)
-        tables, math = self._moved(given, node["messages"], live), self._math_of(live)
+        tables, over = self._moved(given, node["messages"], live), self._tables_over(live)
         for c in tables:
-            math.count(tables[c].scope, "the least entry")
+            over.count(tables[c].scope, "the least entry")
         least = {c: min(table.entries) for c, table in tables.items()}
         total = sum(least.values())
         worst: list[int] = []
@@ -128,7 +128,7 @@ class Clusters:
             self._budget.spend(len(tables), "a state dropped in a proof")
             around = [c for c in tables if x in self._scopes[c]]
             rest = total - sum(least[c] for c in around)
-            by_state = [dict(zip(live[x], math.least_by_state(tables[c], x), strict=True)) for c in around]
+            by_state = [dict(zip(live[x], over.least_by_state(tables[c], x), strict=True)) for c in around]
             left = list(live[x])
             for _, k in dropped:
                 if k not in left:
@@ -140,7 +140,7 @@ class Clusters:
                 return min(worst)
             kept = [place for place, state in enumerate(live[x]) if state in left]
             for c, own in zip(around, by_state, strict=True):
-                tables[c] = math.keeping(tables[c], x, kept)
+                tables[c] = over.keeping(tables[c], x, kept)
                 least[c] = min(own[state] for state in left)
             live[x] = left
             total = rest + sum(least[c] for c in around)
@@ -152,7 +152,7 @@ class Clusters:
                 )
             bounds: list[int] = []
             for place, (state, case) in enumerate(zip(live[x], node["cases"], strict=True)):
-                own = {c: math.keeping(t, x, [place]) if x in t.scope else t for c, t in tables.items()}
+                own = {c: over.keeping(t, x, [place]) if x in t.scope else t for c, t in tables.items()}
                 bounds.append(self._prove(case, own, {**live, x: [state]}))
             total = min(bounds)
         elif "then" in node:

@@ -42,7 +42,9 @@ class StatedCostFunctions:
         self._tail: dict[int, int] = {}
         self._sets: dict[int, list[tuple[int, ...]]] = {}
         """Per value with a variable, its sets, as places in its list of formats."""
-        self._alike: dict[tuple[int, int, tuple[int, ...], tuple[tuple[int, ...], ...]], list[int]] = {}
+        self._known_tables: dict[
+            tuple[int, int, tuple[int, ...], tuple[tuple[int, ...], ...]], list[int]
+        ] = {}
         """The tables of values without a variable: networks repeat their blocks."""
         self._most: dict[int, int] = {}
         """Per value whose sets end with a state for all larger ones, how many formats the others have at most."""
@@ -173,9 +175,9 @@ class StatedCostFunctions:
             uses = problem.uses[v].get(x, [])
             needed.append(tuple(sum({1 << ins[k] for k in uses}) for ins, _, _ in problem.ops[x]["choices"]))
         key = (problem.costs_like(v), scope.index(maker), made, tuple(needed))
-        known = self._alike.get(key)
+        known = self._known_tables.get(key)
         if known is None:
-            known = self._alike[key] = self._tabulated(*key)
+            known = self._known_tables[key] = self._tabulated(*key)
         return known
 
     def _tabulated(

@@ -21,6 +21,9 @@ LARGEST = 1 << 23
 _STEPS_PER_PART = 32
 """Steps that a look at the variables of a table takes."""
 
+_Shapes = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+"""Tables whose variables are numbered in the order in which they come: which each has, and its entries."""
+
 Live = Mapping[int, Sequence[int]]
 """Per variable, the states that are still possible."""
 
@@ -45,19 +48,17 @@ class Tables:
     def __init__(self, size: Callable[[int], int], budget: Budget):
         self._size = size
         self._budget = budget
-        self._leasts: dict[
-            tuple[tuple[int, ...], tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]], int
-        ] = {}
+        self._leasts: dict[tuple[tuple[int, ...], _Shapes], int] = {}
         """Per sizes of variables and parts that have 0 as their least entry: the least entry of the sum."""
 
-    def count(self, scope: Collection[int], what: str, steps: int = 1) -> int:
-        """How many entries a table over `scope` has; spends `steps` of the budget for each."""
+    def count(self, scope: Collection[int], what: str) -> int:
+        """How many entries a table over `scope` has; spends a step of the budget for each."""
         if any(x < 0 for x in scope):
             raise LayoutError(f"{list(scope)} is not a set of variables")
         entries = prod(self._size(x) for x in scope)
         if entries > LARGEST:
             raise LayoutError(f"too large to check: {what} over {len(scope)} variables has {entries} entries")
-        self._budget.spend(steps * entries, f"{what} over {len(scope)} variables, {entries} entries,")
+        self._budget.spend(entries, f"{what} over {len(scope)} variables, {entries} entries,")
         return entries
 
     def places(self, scope: Sequence[int], own: Sequence[int], live: Live | None = None) -> list[int]:
@@ -101,16 +102,17 @@ class Tables:
         parts = self._joined(parts)
         place = {x: k for k, x in enumerate(dict.fromkeys(x for part in parts for x in part.scope))}
         constant = 0
-        shapes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+        found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         for part in parts:
             least = min(part.entries)
             constant += least
             entries = part.entries if least == 0 else [entry - least for entry in part.entries]
-            shapes.append((tuple(place[x] for x in part.scope), tuple(entries)))
+            found.append((tuple(place[x] for x in part.scope), tuple(entries)))
         sizes = tuple(map(self._size, place))
-        known = self._leasts.get((sizes, tuple(shapes)))
+        shapes = tuple(found)
+        known = self._leasts.get((sizes, shapes))
         if known is None:
-            known = self._leasts[sizes, tuple(shapes)] = self._least_sum(parts) - constant
+            known = self._leasts[sizes, shapes] = self._least_sum(parts) - constant
         return constant + known
 
     def _least_sum(self, parts: Sequence[Table]) -> int:

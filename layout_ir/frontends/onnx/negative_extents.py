@@ -35,7 +35,7 @@ _SHAPE_INPUT = {
 }
 """Which input of an operator makes the extents of its result."""
 
-WITH_WINDOWS = frozenset((
+COMPUTING_EXTENTS = frozenset((
     "AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "Expand", "LpPool", "MaxPool", "MaxUnpool",
     "Pad", "QLinearConv", "Resize", "RoiAlign", "Split", "Upsample",
 ))  # fmt: skip
@@ -115,8 +115,8 @@ def slices_of_functions(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     if not slices:
         return []
     bodies += graphs_within(model.graph)
-    known = _constants_of_shapes(bodies), PropagatedNumbers(bodies)
-    may_compute = any(_may_compute(node, *known) for body in bodies for node in body.node)
+    numbers = _constants_of_shapes(bodies), PropagatedNumbers(bodies)
+    may_compute = any(_may_compute(node, *numbers) for body in bodies for node in body.node)
     return slices if may_compute else []
 
 
@@ -133,15 +133,15 @@ def looks_at_nodes(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) ->
     """When inference may see the nodes of a model whose graph and subgraphs are `graphs`; None where it may see all of
     them at once.
 
-    What nothing computes extents for may be seen at once. The results of operators of `WITH_WINDOWS` and of functions
-    have to be known before a Slice of them, or of what follows from them, is seen, and before all that is behind that
-    Slice.
+    What nothing computes extents for may be seen at once. The results of operators of `COMPUTING_EXTENTS` and of
+    functions have to be known before a Slice of them, or of what follows from them, is seen, and before all that is
+    behind that Slice.
     """
     nodes = [node for graph in graphs for node in graph.node]
-    constants = _constants_of_shapes(graphs), PropagatedNumbers(graphs)
+    known_numbers = _constants_of_shapes(graphs), PropagatedNumbers(graphs)
     functions = {(function.domain, function.name) for function in model.functions}
     if not functions and not any(
-        node.op_type in WITH_WINDOWS and _may_compute(node, *constants) for node in nodes
+        node.op_type in COMPUTING_EXTENTS and _may_compute(node, *known_numbers) for node in nodes
     ):
         return None
     slices: list[tuple[onnx.NodeProto, int]] = []
@@ -162,7 +162,7 @@ def looks_at_nodes(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) ->
                 look = (of_all + 1) // 2
                 slices.append((node, look))
                 of_all = 2 * look
-            elif (operator in WITH_WINDOWS and _may_compute(node, *constants)) or (
+            elif (operator in COMPUTING_EXTENTS and _may_compute(node, *known_numbers)) or (
                 functions and (node.domain, operator) in functions
             ):
                 of_all |= 1
@@ -192,7 +192,7 @@ def _may_compute(node: onnx.NodeProto, constants: Mapping[str, bool], numbers: P
             given = node.input[1:2] if node.op_type == "Pad" else list(filter(None, node.input[1:]))
             return not given or any(constants.get(name, True) for name in given)
         case operator:
-            return operator in WITH_WINDOWS and not _fits_all(node)
+            return operator in COMPUTING_EXTENTS and not _fits_all(node)
 
 
 def _fits_all(node: onnx.NodeProto) -> bool:

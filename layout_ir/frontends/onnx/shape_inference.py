@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.inference_in_parts import infer_in_parts
 from layout_ir.frontends.onnx.negative_extents import (
-    WITH_WINDOWS,
+    COMPUTING_EXTENTS,
     forget_negative_extents,
     has_negative_extent,
     looks_at_nodes,
@@ -98,7 +98,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
     try:
         is_plain = all(_NEEDS_TYPE.isdisjoint([node.op_type for node in body.node]) for body in bodies)
         look = partial(_infer if is_plain else _without_crash, strict=strict)
-        may_compute = may_slice and not (is_alone and WITH_WINDOWS.isdisjoint(operators))
+        may_compute = may_slice and not (is_alone and COMPUTING_EXTENTS.isdisjoint(operators))
         found = _look_by_look(model, look)[0] if may_compute else look(model)
         if hidden:
             _show_nodes(found)
@@ -127,7 +127,7 @@ def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
         return None
     found = nodes_with_negative_shapes(bodies)
     if not found and looks_at_nodes(model, bodies):
-        model = _without_weights(model)
+        model = _with_weights_as_inputs(model)
         for value in values_with_negative_extents(list(graphs_within(model.graph))):
             forget_negative_extents(value)
         try:
@@ -137,7 +137,7 @@ def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
     return found[0] if found else None
 
 
-def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+def _with_weights_as_inputs(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy of a model without functions, in which initializers are inputs whose numbers make no extents."""
     import onnx
     import onnx.helper

@@ -92,6 +92,7 @@ def apart(source: Layout, destination: Layout) -> tuple[Layout, Layout]:
 
 def fill_bytes(layout: Layout, dtype: str) -> int:
     """Bytes that filling the pads of a tensor writes: its pads, and nothing else."""
+    layout = layout.without_offset
     return layout.nbytes(dtype) - layout.nelems * layout.nbytes(dtype) // max(layout.extent, 1)
 
 

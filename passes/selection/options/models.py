@@ -126,6 +126,7 @@ def _with_kept_pads(fmt: Format) -> Format:
 
 
 def _time_to_stream(op: nn.NNOp, formats: Sequence[Format], target: Target) -> int:
+    """Nanoseconds in which the operands and the result are read and written once in these Formats."""
     tensors = (*op.operands, op.result)
     return target.rates.stream(sum(nbytes(fmt, value) for fmt, value in zip(formats, tensors, strict=True)))
 

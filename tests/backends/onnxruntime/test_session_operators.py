@@ -9,8 +9,8 @@ import pytest
 
 import layout_ir as li
 from layout_ir.backends.onednn.node_kernels import node_kernels
-from layout_ir.backends.onnxruntime import node_operators
-from layout_ir.backends.onnxruntime.node_operators import runtime_operator
+from layout_ir.backends.onnxruntime import session_operators
+from layout_ir.backends.onnxruntime.session_operators import session_operator
 from layout_ir.backends.reference.node_evaluation import NodeEvaluation
 from tests.backends.onednn.small_programs import needs_library
 
@@ -18,8 +18,8 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 needs_runtime = pytest.mark.skipif(
-    runtime_operator("ai.onnx.ml", "SVMRegressor") is None,
-    reason=f"needs ONNX Runtime {'.'.join(map(str, node_operators.OLDEST))}",
+    session_operator("ai.onnx.ml", "SVMRegressor") is None,
+    reason=f"needs ONNX Runtime {'.'.join(map(str, session_operators.OLDEST))}",
 )
 
 VERSIONS = {"": 19, "ai.onnx.ml": 3, "com.microsoft": 1}
@@ -140,7 +140,7 @@ def test_inputs_and_outputs_that_a_node_leaves_out():
         [helper.make_tensor_value_info("last", onnx.TensorProto.FLOAT, None)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
-    operators: list[Any] = [runtime_operator("", "LSTM")]
+    operators: list[Any] = [session_operator("", "LSTM")]
     evaluator: Any = ReferenceEvaluator(model, new_ops=operators)
     (found,) = evaluator.run(None, feeds)
     (want,) = NodeEvaluation([node], {"": 19}, ["last"])(feeds)
@@ -172,13 +172,13 @@ def test_negative_versions_that_read_outside_of_attributes_compute_nothing(monke
     class Old:
         __version__ = "1.29.9"
 
-    monkeypatch.setattr(node_operators, "onnxruntime", Old)
-    assert not node_operators._known_operators.__wrapped__()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(session_operators, "onnxruntime", Old)
+    assert not session_operators._known_operators.__wrapped__()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_negative_without_it_the_package_computes_what_it_can(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(node_operators, "_known_operators", frozenset[tuple[str, str]])
-    assert runtime_operator("ai.onnx.ml", "TreeEnsembleRegressor") is None
+    monkeypatch.setattr(session_operators, "_known_operators", frozenset[tuple[str, str]])
+    assert session_operator("ai.onnx.ml", "TreeEnsembleRegressor") is None
     evaluation = NodeEvaluation([_trees()], VERSIONS, kernels=node_kernels(1))
     assert evaluation({"x": np.zeros((1, 2), np.float32)})[0].tolist() == [[21]]
     assert evaluation.operators == ["TreeEnsembleRegressor"]
@@ -194,4 +194,4 @@ def test_negative_an_operator_that_nobody_has_is_refused_before_it_is_called():
 
 
 def test_negative_maps_stay_with_the_package():
-    assert runtime_operator("ai.onnx.ml", "ZipMap") is None
+    assert session_operator("ai.onnx.ml", "ZipMap") is None

@@ -25,11 +25,11 @@ OLDEST = 1, 30
 """The first version that refuses trees and support vectors whose attributes do not fit together: others read outside of
 them, or end the process (tried: 1.25, 1.27 and 1.29)."""
 
-MOST_TARGETS = 1 << 24
+MOST_TARGETS = 1 << 20
 """Numbers per row that a node may ask for."""
 
 
-def runtime_operator(domain: str, op_type: str, *, threads: int = 1) -> type | None:
+def session_operator(domain: str, op_type: str, *, threads: int = 1) -> type | None:
     """A class of the onnx package (`OpRun`) for an operator, which has ONNX Runtime compute nodes on so many threads;
     None where no ONNX Runtime of version OLDEST or later is installed or it does not know the operator, or that takes
     or gives what is no tensor."""
@@ -38,19 +38,19 @@ def runtime_operator(domain: str, op_type: str, *, threads: int = 1) -> type | N
 
     from onnx.reference.op_run import OpRun
 
-    class RuntimeOperator(OpRun):
+    class SessionOperator(OpRun):
         op_domain = domain
         computed_by = "ONNX Runtime"
 
         def __init__(self, *args: Any, **options: Any):
             package: Any = super()
             package.__init__(*args, **options)
-            self._node = _RuntimeNode(self.onnx_node, self.run_params["opsets"], threads)
+            self._node = _NodeInSessions(self.onnx_node, self.run_params["opsets"], threads)
 
         def _run(self, *inputs: Array | None, **attributes: Any) -> tuple[Any, ...]:
             return self._node(inputs)
 
-    return type(op_type, (RuntimeOperator,), {})
+    return type(op_type, (SessionOperator,), {})
 
 
 @cache
@@ -66,7 +66,7 @@ def _known_operators() -> frozenset[tuple[str, str]]:
     return frozenset((schema.domain, schema.name) for schema in state.get_all_operator_schema())
 
 
-class _RuntimeNode:
+class _NodeInSessions:
     """A node, called with its inputs; sessions are made for the element types that come."""
 
     def __init__(self, node: Any, versions: dict[str, int], threads: int):
