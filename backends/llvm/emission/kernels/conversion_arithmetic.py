@@ -10,6 +10,7 @@ one exception is f32 to bytes on x86 (`saturating_packs`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from layout_ir.backends.llvm.emission.kernels.exact_division import Divisor, divisor_of
 from layout_ir.backends.llvm.emission.kernels.lanes import Lanes, has_halves, literal
@@ -17,6 +18,7 @@ from layout_ir.backends.llvm.emission.kernels.narrow_float_arithmetic import (
     narrow_of_single,
     single_of_narrow,
 )
+from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
 from layout_ir.backends.llvm.emission.kernels.saturating_packs import packed, saturates_by_packs
 from layout_ir.backends.llvm.emission.llvm_builder import shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
@@ -37,8 +39,12 @@ def has_rounding(machine: Machine) -> bool:
     return machine.vector >= 32 or machine.triple.startswith("aarch64")
 
 
+@dataclass(slots=True)
 class Arithmetic(Lanes):
     """Emits arithmetic on vectors of `size` lanes."""
+
+    rare: RareLanes | None = None
+    """Where it is given, lanes that it is told may come out wrong."""
 
     def converted(
         self, value: str, conversion: Conversion, parameters: Mapping[str, str], old: str | None
@@ -216,14 +222,18 @@ class Arithmetic(Lanes):
         low, high = element_type(dst).range if divisor is None else divisor.bounds
         signed = element_type(dst).is_signed
         saturates = number == "f32" and saturates_by_packs(self.machine, dst, self.size)
+        looks_later = saturates and self.rare is not None
         # Against a bound of 0 NaN loses anyway. Masked registers take the result's lanes away for nothing.
         masked = self.machine.vector == 64
-        number_ = b.put(f"fcmp ord {vector} {y}, zeroinitializer") if signed or saturates else ""
+        number_ = ""
+        if (signed or saturates) and not looks_later:
+            number_ = b.put(f"fcmp ord {vector} {y}, zeroinitializer")
         if number_ and not masked:
             zero = 0.0 if divisor is None else divisor.stored_as_zero
             y = self.choose(number_, float_, y, self.splat(float_, literal(zero, number)))
         # What saturates needs no lower bound, but infinity must not come to the division.
-        for relation, bound in (("ogt", low), ("olt", high))[saturates and divisor is None :]:
+        needed = () if looks_later else (("ogt", low), ("olt", high))[saturates and divisor is None :]
+        for relation, bound in needed:
             limit = self.splat(float_, literal(bound, number))
             inside = b.put(f"fcmp {relation} {vector} {y}, {limit}")
             y = self.choose(inside, float_, y, limit)
@@ -233,9 +243,9 @@ class Arithmetic(Lanes):
                 zero_point = self.splat(float_, literal(divisor.zero_point, number))
                 y = b.put(f"fadd {vector} {self.rint(y, number)}, {zero_point}")
         if saturates:
-            if masked:
+            if number_ and masked:
                 y = self.choose(number_, float_, y, "zeroinitializer")
-            return packed(b, self.machine, self.size, y, signed=signed)
+            return packed(b, self.machine, self.size, y, signed=signed, rare=self.rare)
         y = b.put(f"fadd {vector} {y}, {self.splat(float_, literal(magic, number))}")
         if number_ and masked:
             y = self.choose(number_, float_, y, "zeroinitializer")
@@ -289,8 +299,12 @@ class Arithmetic(Lanes):
         else:
             half = self.bits("add", self.bits("and", self.bits("lshr", bits, 16), 1), 0x7FFF)
         rounded = b.put(f"add {word} {bits}, {half}")
-        nan = b.put(f"fcmp uno {self.vector('float')} {y}, zeroinitializer")
-        result = self.choose(nan, "i32", self.bits("or", bits, 0x400000), rounded)
+        if self.rare is not None and self.size % 2 == 0:
+            self.rare.add_floats(self.size, y)
+            result = rounded
+        else:
+            nan = b.put(f"fcmp uno {self.vector('float')} {y}, zeroinitializer")
+            result = self.choose(nan, "i32", self.bits("or", bits, 0x400000), rounded)
         if self.machine.vector == 64 and self.size >= 32:
             # The upper halves of two registers are one shuffle.
             halves = b.put(f"bitcast {word} {result} to <{2 * self.size} x i16>")

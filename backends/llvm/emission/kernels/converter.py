@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import Arithmetic, lane_type
 from layout_ir.backends.llvm.emission.kernels.parameter_lanes import ParameterLanes
+from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
 from layout_ir.backends.llvm.emission.kernels.saturating_packs import saturates_by_packs
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
@@ -108,18 +109,20 @@ class Converter:
         )
         self._parameters = ParameterLanes(b, conversion, {name: f"%{name}" for name in PARAMETERS})
 
-    def convert(self, value: str, channel: Value, channels: Sequence[Size], held: str = "") -> str:
+    def convert(
+        self, value: str, channel: Value, channels: Sequence[Size], held: str = "", rare: RareLanes | None = None
+    ) -> str:
         """Elements of the source as elements of the destination.
 
         Element k belongs to channel `channel` + `channels[k]`. `held` points at what the destination holds, which is
-        read where the conversion adds to it.
+        read where the conversion adds to it. Lanes that `rare` is told may come out wrong.
         """
         conversion, size = self.conversion, len(channels)
         if conversion is None:
             return value
         old = self.dst.load(held, size) if conversion.beta is not None else None
         parameters = self._parameters.lanes(channel, channels)
-        return Arithmetic(self.b, self.machine, size).converted(value, conversion, parameters, old)
+        return Arithmetic(self.b, self.machine, size, rare).converted(value, conversion, parameters, old)
 
     @property
     def saturates_by_packs(self) -> bool:

@@ -7,13 +7,14 @@ that some elements are written twice; where they must not be, smaller pieces do 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from operator import index
 
 from layout_ir.backends.llvm.emission.iteration import Partition, Pointers, all_iterations
 from layout_ir.backends.llvm.emission.kernels.converter import Converter
+from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.machine.machine import LANE, LINE
 from layout_ir.dialects.kernel.plan import Copy, Elements, Fill, Loop, PaddedCopy
@@ -280,19 +281,28 @@ def emit_conversion(
     size = _converted_in_one_piece(converter, streaming=streaming, aligned=aligned)
 
     def convert(pointers: Pointers, count: int) -> None:
-        # Pieces may overlap with the same values. All loads of some come before their stores.
+        # Pieces may overlap with the same values.
         parts = list((_disjoint_pieces if converter.pair.exactly_once else pieces)(count, size))
         for first in range(0, len(parts), _CONVERTED_TOGETHER):
             group = parts[first : first + _CONVERTED_TOGETHER]
-            loaded = [src.load(b.at(pointers.src, at * src.width), n) for at, n in group]
-            made: list[tuple[str, str, int]] = []
-            for (at, n), value in zip(group, loaded, strict=True):
-                to = b.at(pointers.dst, at * dst.width)
-                channel = b.add(pointers.channel, kernel.channel * at)
-                channels = [kernel.channel * k for k in range(n)]
-                made.append((converter.convert(value, channel, channels, to), to, n))
-            for value, to, n in made:
-                dst.store(value, to, n, streaming=streaming and n * dst.width >= LANE)
+            rare = None if converter.pair.exactly_once else RareLanes(b)
+            convert_group(pointers, group, rare)
+            found = None if rare is None else rare.any()
+            if found is not None:
+                with b.when(found):
+                    convert_group(pointers, group, None)
+
+    def convert_group(pointers: Pointers, group: Sequence[tuple[int, int]], rare: RareLanes | None) -> None:
+        # All loads come before the stores.
+        loaded = [src.load(b.at(pointers.src, at * src.width), n) for at, n in group]
+        made: list[tuple[str, str, int]] = []
+        for (at, n), value in zip(group, loaded, strict=True):
+            to = b.at(pointers.dst, at * dst.width)
+            channel = b.add(pointers.channel, kernel.channel * at)
+            channels = [kernel.channel * k for k in range(n)]
+            made.append((converter.convert(value, channel, channels, to, rare), to, n))
+        for value, to, n in made:
+            dst.store(value, to, n, streaming=streaming and n * dst.width >= LANE)
 
     sizes = tuple(sorted({size * _CONVERTED_TOGETHER, size, 1}, reverse=True))
     widths, overlap = (src.width, dst.width), not converter.pair.exactly_once

@@ -6,6 +6,7 @@ quarter of a line to store.
 
 from __future__ import annotations
 
+from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
 
@@ -27,13 +28,16 @@ def saturates_by_packs(machine: Machine, dst: str, size: int) -> bool:
     )
 
 
-def packed(b: Builder, machine: Machine, size: int, y: str, *, signed: bool) -> str:
-    """`size` f32, none of them NaN or above the range, as i8 or ui8; what is below saturates on the way.
+def packed(
+    b: Builder, machine: Machine, size: int, y: str, *, signed: bool, rare: RareLanes | None = None
+) -> str:
+    """`size` f32 as i8 or ui8, those beyond the range saturated.
 
-    Above the range of an i32, and for NaN, the conversion would give the least of them.
+    Above the range of an i32, and for NaN, the conversion gives the least of them, and so the least of the words. Where
+    `rare` is given, it is told; otherwise such numbers must not come.
     """
     each, sign = machine.vector // 4, "s" if signed else "u"
-    convert, words, halves = _INSTRUCTIONS[each]
+    convert, to_words, to_bytes = _INSTRUCTIONS[each]
     more = ", <16 x i32> poison, i16 -1, i32 4" if each == 16 else ""  # all lanes, as the CPU rounds
     registers = [
         b.put(
@@ -42,12 +46,15 @@ def packed(b: Builder, machine: Machine, size: int, y: str, *, signed: bool) -> 
         )
         for first in range(0, size, each)
     ]
-    for count, element, pack in ((each, "i32", words), (2 * each, "i16", halves.format(sign))):
+    for count, element, pack in ((each, "i32", to_words), (2 * each, "i16", to_bytes.format(sign))):
         from_, to = f"<{count} x {element}>", f"<{2 * count} x i{int(element[1:]) // 2}>"
         registers = [
             b.put(f"call {to} @llvm.x86.{pack}({from_} {x}, {from_} {z})")
             for x, z in zip(registers[::2], registers[1::2], strict=True)
         ]
+        if rare is not None and element == "i32":
+            for words in registers:
+                rare.add_words(2 * each, words)
     size = 4 * each
     if each > 4:
         # Both packs keep to lanes of 16 bytes: a lane of the result has four elements of each register.

@@ -12,10 +12,12 @@ the destination is narrower, rows are as they come in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from operator import index
 
 from layout_ir.backends.llvm.emission.iteration import Partition, Pointers
 from layout_ir.backends.llvm.emission.kernels.converter import Converter
+from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
 from layout_ir.backends.llvm.emission.kernels.shuffle_network import joined, transposed
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.machine.machine import LANE, LINE
@@ -159,9 +161,17 @@ class _Tile:
             ahead = ""
             if kernel.prefetch_distance and not kernel.square and self.converter.pair.transposes_first:
                 ahead = self._prefetched(pointers.moved(b, row * kernel.rows.stride, 0), first, rows)
-            self._store(self._columns(at, rows, cols, ahead), at, places, rows)
+            rare = None if self.converter.pair.exactly_once else RareLanes(b)
+            self._store(self._columns(at, rows, cols, ahead, rare), at, places, rows, rare)
+            found = None if rare is None else rare.any()
+            if found is not None:
+                again = replace(at, cursor=None)
+                with b.when(found):
+                    self._store(self._columns(again, rows, cols), again, places, rows)
 
-    def _columns(self, pointers: Pointers, rows: int, cols: int, ahead: str) -> Iterator[str]:
+    def _columns(
+        self, pointers: Pointers, rows: int, cols: int, ahead: str = "", rare: RareLanes | None = None
+    ) -> Iterator[str]:
         """Registers of `rows` elements, one per column of the tile at `pointers`."""
         if self.kernel.square:
             yield from self._square_columns(pointers.src, rows)
@@ -174,7 +184,7 @@ class _Tile:
         if self.converter.pair.transposes_first:
             matrices = self._loaded(pointers, groups, rows, cols, ahead)
         else:
-            found = [self._converted(pointers, group, rows, cols) for group in groups]
+            found = [self._converted(pointers, group, rows, cols, rare) for group in groups]
             matrices = map(list, zip(*found, strict=True))
         size = lanes * per_lane
         for k, registers in enumerate(matrices):
@@ -184,7 +194,10 @@ class _Tile:
                 else:
                     yield shuffle(self.b, element, column, "poison", size, list(range(rows)))
 
-    def _store(self, columns: Iterator[str], pointers: Pointers, places: Sequence[Value], rows: int) -> None:
+    def _store(
+        self, columns: Iterator[str], pointers: Pointers, places: Sequence[Value], rows: int,
+        rare: RareLanes | None = None,
+    ) -> None:  # fmt: skip
         """Stores the columns at their `places`, each prefetching an equal part of what the cursor has come to."""
         b, dst, kernel = self.b, self.converter.dst, self.kernel
         # What is moved is stored by registers; what is converted is in several of them anyway.
@@ -197,7 +210,7 @@ class _Tile:
             if self.converter.pair.transposes_first:
                 channels = [row * kernel.rows.channel for row in range(rows)]
                 channel = b.add(pointers.channel, k * kernel.cols.channel)
-                column = self.converter.convert(column, channel, channels, pointer)
+                column = self.converter.convert(column, channel, channels, pointer, rare)
             for first in range(0, rows, size):
                 here = list(range(first, min(first + size, rows)))
                 part = shuffle(b, dst.lane, column, "poison", rows, here)
@@ -275,7 +288,9 @@ class _Tile:
             size *= 2
         return parts[0]
 
-    def _converted(self, pointers: Pointers, group: Sequence[int], rows: int, cols: int) -> list[str]:
+    def _converted(
+        self, pointers: Pointers, group: Sequence[int], rows: int, cols: int, rare: RareLanes | None
+    ) -> list[str]:
         """Per lane of columns, the register that holds those of the rows of `group`, converted."""
         b, kernel, per_lane = self.b, self.kernel, self.per_lane
         size = -(-cols // per_lane) * per_lane
@@ -285,7 +300,8 @@ class _Tile:
         # Rows and columns that are not there read the channels of some that are.
         r, c = kernel.rows.channel, kernel.cols.channel
         channels = [min(row, rows - 1) * r + min(k, cols - 1) * c for row in group for k in range(size)]
-        value, element = self.converter.convert(value, pointers.channel, channels), self.shuffled.lane
+        value = self.converter.convert(value, pointers.channel, channels, rare=rare)
+        element = self.shuffled.lane
         if size > per_lane:
             [value] = fenced(b, element, [value], len(channels))
         masks = [

@@ -53,7 +53,7 @@ def test_long_runs_are_packed_a_register_at_a_time(cpu: str):
     for dtype, pack in (("i8", "vpacksswb"), ("ui8", "vpackuswb")):
         plan = plan_reorder(layout, layout, conversion=Conversion("f32", dtype), target=machine)
         text = assembly(emit_module({"reorder": plan}, machine), machine)
-        assert text.count(pack) == 4
+        assert text.count(pack) == 8  # and again in full, where a lane is rare
         assert "vpshufb" not in text
 
 
