@@ -19,7 +19,13 @@ from layout_ir.backends.llvm.emission.kernels.narrow_float_arithmetic import (
     single_of_narrow,
 )
 from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
-from layout_ir.backends.llvm.emission.kernels.saturating_packs import packed, saturates_by_packs
+from layout_ir.backends.llvm.emission.kernels.saturating_packs import (
+    joined_registers,
+    packed,
+    rounded,
+    rounds_to_words,
+    saturates_by_packs,
+)
 from layout_ir.backends.llvm.emission.llvm_builder import shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.elements.element_types import bits_of, element_type
@@ -245,7 +251,7 @@ class Arithmetic(Lanes):
         if saturates:
             if number_ and masked:
                 y = self.choose(number_, float_, y, "zeroinitializer")
-            return packed(b, self.machine, self.size, y, signed=signed, rare=self.rare)
+            return packed(b, self.machine, self.size, y, dst, rare=self.rare)
         y = b.put(f"fadd {vector} {y}, {self.splat(float_, literal(magic, number))}")
         if number_ and masked:
             y = self.choose(number_, float_, y, "zeroinitializer")
@@ -265,13 +271,51 @@ class Arithmetic(Lanes):
         return self.resized(value, f"i{bits}", element, signed=False)
 
     def large_integer(self, y: str, number: str, dst: str) -> str:
-        """The nearest integers of type `dst` to floats `y` of type `number`, saturated, by LLVM's own conversions."""
+        """The nearest integers of type `dst` to floats `y` of type `number`, saturated.
+
+        By LLVM's own conversions, but for those to words on x86, which it makes one by one.
+        """
         float_ = _FLOATS[number][0]
         vector, to = self.vector(float_), self.vector(lane_type(dst))
+        if number == "f32" and dst in ("i32", "ui32") and rounds_to_words(self.machine, self.size):
+            return self.word(y) if dst == "i32" else self.unsigned_word(y)
         y = self.rint(y, number)
         verb = "fptosi" if element_type(dst).is_signed else "fptoui"
         name = f"llvm.{verb}.sat.v{self.size}{lane_type(dst)}.v{self.size}{number}"
         return self.b.put(f"call {to} @{name}({vector} {y})")
+
+    def word(self, y: str) -> str:
+        """The nearest i32 to f32, saturated, on x86."""
+        b, vector = self.b, self.vector("float")
+        registers = rounded(b, self.machine, self.size, y)
+        each = self.machine.vector // 4
+        result = joined_registers(b, "i32", registers, each)
+        if self.rare is not None:
+            self.rare.add_integers(each, "i32", registers)
+            return result
+        # What is above became the least, of which all bits are turned.
+        limit = self.splat("float", literal(2.0**31, "f32"))
+        above = self.mask(b.put(f"fcmp oge {vector} {y}, {limit}"))
+        number = self.mask(b.put(f"fcmp ord {vector} {y}, zeroinitializer"))
+        word = self.vector("i32")
+        return b.put(f"and {word} {b.put(f'xor {word} {result}, {above}')}, {number}")
+
+    def unsigned_word(self, y: str) -> str:
+        """The nearest ui32 to f32, saturated, on x86: what is no i32 is converted 2^31 less."""
+        b, vector, word = self.b, self.vector("float"), self.vector("i32")
+        half, all_ = (self.splat("float", literal(2.0**bits, "f32")) for bits in (31, 32))
+        y = self.choose(b.put(f"fcmp ogt {vector} {y}, zeroinitializer"), "float", y, "zeroinitializer")
+        upper = b.put(f"fcmp oge {vector} {y}, {half}")
+        rest = b.put(f"fsub {vector} {y}, {self.choose(upper, 'float', half, 'zeroinitializer')}")
+        registers = rounded(b, self.machine, self.size, rest)
+        result = joined_registers(b, "i32", registers, self.machine.vector // 4)
+        bit = self.choose(upper, "i32", self.splat("i32", -(2**31)), "zeroinitializer")
+        beyond = self.mask(b.put(f"fcmp oge {vector} {y}, {all_}"))
+        return b.put(f"or {word} {b.put(f'xor {word} {result}, {bit}')}, {beyond}")
+
+    def mask(self, flags: str) -> str:
+        """Words of ones where the flag is set, else 0."""
+        return self.b.put(f"sext {self.vector('i1')} {flags} to {self.vector('i32')}")
 
     def rint(self, y: str, number: str) -> str:
         """To an integer, ties to even."""

@@ -110,7 +110,12 @@ class Converter:
         self._parameters = ParameterLanes(b, conversion, {name: f"%{name}" for name in PARAMETERS})
 
     def convert(
-        self, value: str, channel: Value, channels: Sequence[Size], held: str = "", rare: RareLanes | None = None
+        self,
+        value: str,
+        channel: Value,
+        channels: Sequence[Size],
+        held: str = "",
+        rare: RareLanes | None = None,
     ) -> str:
         """Elements of the source as elements of the destination.
 
@@ -125,13 +130,14 @@ class Converter:
         return Arithmetic(self.b, self.machine, size, rare).converted(value, conversion, parameters, old)
 
     @property
-    def saturates_by_packs(self) -> bool:
-        """Whether bytes are made by saturating packs, a register of them at a time."""
-        conversion, vector = self.conversion, self.machine.vector
-        if conversion is None or conversion.computes != "f32":
-            return False
+    def packed_together(self) -> int:
+        """Elements that saturating packs make at a time, a register of them; 0 where they do not."""
+        conversion = self.conversion
+        if conversion is None or conversion.computes != "f32" or self.pair.dst_packed:
+            return 0
+        size = self.machine.vector // self.pair.dst
         computed = element_type(conversion.src).is_float or bool(conversion.parameters)
-        return computed and saturates_by_packs(self.machine, conversion.dst, vector)
+        return size if computed and saturates_by_packs(self.machine, conversion.dst, size) else 0
 
 
 def move_of(b: Builder, machine: Machine, width: int) -> Converter:

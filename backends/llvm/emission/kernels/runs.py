@@ -318,8 +318,8 @@ def _converted_in_one_piece(converter: Converter, *, streaming: bool, aligned: b
     size = max(vector // max(converter.src.width, converter.dst.width), 2)
     if converter.conversion is not None and converter.conversion.dst == "bf16":
         size *= 2  # the upper halves of two registers are one
-    elif converter.saturates_by_packs:
-        size = vector
+    elif converter.packed_together:
+        size = converter.packed_together
     return max(size, LINE // converter.dst.width) if streaming else size
 
 

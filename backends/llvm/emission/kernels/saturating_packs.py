@@ -1,4 +1,4 @@
-"""f32 to bytes by the saturating packs of x86: half of the operations that it takes without them.
+"""f32 to integers by the conversions and saturating packs of x86: half of the operations that it takes without them.
 
 With masks (AVX-512) there are instructions that narrow one register, each of which is two operations and leaves a
 quarter of a line to store.
@@ -9,64 +9,94 @@ from __future__ import annotations
 from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.elements.element_types import bits_of
 
-_INSTRUCTIONS = {
-    4: ("sse2.cvtps2dq", "sse2.packssdw.128", "sse2.pack{}swb.128"),
-    8: ("avx.cvt.ps2dq.256", "avx2.packssdw", "avx2.pack{}swb"),
-    16: ("avx512.mask.cvtps2dq.512", "avx512.packssdw.512", "avx512.pack{}swb.512"),
+_CONVERSIONS = {4: "sse2.cvtps2dq", 8: "avx.cvt.ps2dq.256", 16: "avx512.mask.cvtps2dq.512"}
+"""Rounding to i32, by f32 in a register."""
+
+_PACKS = {
+    "i8": ("packssdw", "packsswb"),
+    "ui8": ("packssdw", "packuswb"),
+    "i16": ("packssdw",),
+    "ui16": ("packusdw",),
 }
-"""By f32 in a register: rounding to i32, and the packs of these and of i16."""
+"""Of an integer type, what makes it of i32, one halving after the other."""
 
 
 def saturates_by_packs(machine: Machine, dst: str, size: int) -> bool:
     """Whether f32 become `dst` by saturating packs, `size` elements at a time."""
     return (
-        dst in ("i8", "ui8")
+        dst in _PACKS
         and machine.architecture == "x86_64"
-        and size >= machine.vector
+        and size * bits_of(dst) >= 8 * machine.vector
         and size & (size - 1) == 0
     )
 
 
-def packed(
-    b: Builder, machine: Machine, size: int, y: str, *, signed: bool, rare: RareLanes | None = None
-) -> str:
-    """`size` f32 as i8 or ui8, those beyond the range saturated.
+def rounds_to_words(machine: Machine, size: int) -> bool:
+    """Whether `size` f32 are rounded to i32 by whole registers."""
+    return machine.architecture == "x86_64" and 4 * size >= machine.vector and size & (size - 1) == 0
 
-    Above the range of an i32, and for NaN, the conversion gives the least of them, and so the least of the words. Where
-    `rare` is given, it is told; otherwise such numbers must not come.
-    """
-    each, sign = machine.vector // 4, "s" if signed else "u"
-    convert, to_words, to_bytes = _INSTRUCTIONS[each]
+
+def rounded(b: Builder, machine: Machine, size: int, y: str) -> list[str]:
+    """Registers of i32: `size` f32 rounded to even. NaN, and what is beyond the range, becomes the least i32."""
+    each = machine.vector // 4
     more = ", <16 x i32> poison, i16 -1, i32 4" if each == 16 else ""  # all lanes, as the CPU rounds
-    registers = [
+    return [
         b.put(
-            f"call <{each} x i32> @llvm.x86.{convert}(<{each} x float> "
+            f"call <{each} x i32> @llvm.x86.{_CONVERSIONS[each]}(<{each} x float> "
             f"{shuffle(b, 'float', y, 'poison', size, list(range(first, first + each)))}{more})"
         )
         for first in range(0, size, each)
     ]
-    for count, element, pack in ((each, "i32", to_words), (2 * each, "i16", to_bytes.format(sign))):
-        from_, to = f"<{count} x {element}>", f"<{2 * count} x i{int(element[1:]) // 2}>"
-        registers = [
-            b.put(f"call {to} @llvm.x86.{pack}({from_} {x}, {from_} {z})")
-            for x, z in zip(registers[::2], registers[1::2], strict=True)
-        ]
-        if rare is not None and element == "i32":
-            for words in registers:
-                rare.add_words(2 * each, words)
-    size = 4 * each
-    if each > 4:
-        # Both packs keep to lanes of 16 bytes: a lane of the result has four elements of each register.
-        places = [4 * group + k for group in _groups(each // 4) for k in range(4)]
-        registers = [shuffle(b, "i8", x, "poison", size, places) for x in registers]
+
+
+def joined_registers(b: Builder, element: str, registers: list[str], size: int) -> str:
+    """Registers of `size` elements, a power of two of them, one behind the other."""
     while len(registers) > 1:
         pairs = zip(registers[::2], registers[1::2], strict=True)
-        registers = [shuffle(b, "i8", x, z, size, list(range(2 * size))) for x, z in pairs]
+        registers = [shuffle(b, element, x, z, size, list(range(2 * size))) for x, z in pairs]
         size *= 2
     return registers[0]
 
 
-def _groups(lanes: int) -> list[int]:
-    """Where the packs of four registers put groups of four elements: in each of so many lanes one of each register."""
-    return [4 * lane + register for register in range(4) for lane in range(lanes)]
+def packed(
+    b: Builder, machine: Machine, size: int, y: str, dst: str, *, rare: RareLanes | None = None
+) -> str:
+    """`size` f32 as `dst`, those beyond the range saturated.
+
+    Above the range of an i32, and for NaN, the conversion gives the least of them, and so does the first pack. Where
+    `rare` is given, it is told; otherwise such numbers must not come.
+    """
+    registers = rounded(b, machine, size, y)
+    packs = _PACKS[dst]
+    each = count = machine.vector // 4
+    if rare is not None and len(packs) == 1:
+        rare.add_integers(each, "i32", registers)
+    for level, pack in enumerate(packs):
+        bits = 32 >> level
+        name = f"llvm.x86.{_intrinsic(pack, each)}"
+        from_, to = f"<{count} x i{bits}>", f"<{2 * count} x i{bits // 2}>"
+        pairs = zip(registers[::2], registers[1::2], strict=True)
+        registers = [b.put(f"call {to} @{name}({from_} {x}, {from_} {z})") for x, z in pairs]
+        count *= 2
+        if rare is not None and bits // 2 > bits_of(dst):
+            rare.add_integers(count, "i16", registers)
+    if each > 4:
+        # Packs keep to lanes of 16 bytes: a lane of the result has four elements of each register.
+        groups = _groups(each // 4, count // each)
+        places = [4 * group + k for group in groups for k in range(4)]
+        registers = [shuffle(b, f"i{bits_of(dst)}", x, "poison", count, places) for x in registers]
+    return joined_registers(b, f"i{bits_of(dst)}", registers, count)
+
+
+def _intrinsic(pack: str, each: int) -> str:
+    """What LLVM calls a pack of registers of `each` words."""
+    if each == 4:
+        return "sse41.packusdw" if pack == "packusdw" else f"sse2.{pack}.128"
+    return f"avx2.{pack}" if each == 8 else f"avx512.{pack}.512"
+
+
+def _groups(lanes: int, registers: int) -> list[int]:
+    """Where the packs of some registers put groups of four elements: in each of so many lanes one of each register."""
+    return [registers * lane + register for register in range(registers) for lane in range(lanes)]

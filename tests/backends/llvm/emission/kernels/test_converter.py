@@ -74,18 +74,19 @@ def test_what_the_destination_holds_is_added():
     assert found.tolist() == [3, 4, 5, 6]
 
 
-def test_bytes_are_packed_where_floats_are_computed():
+def test_bytes_and_halves_of_words_are_packed_where_floats_are_computed():
     avx2 = machine_named("x86-64-v3")
 
-    def packs(src: str, dst: str, scale: float | None = None) -> bool:
+    def packs(src: str, dst: str, scale: float | None = None) -> int:
         conversion = Conversion(src, dst, dst_scale=scale)
-        return Converter(Builder(), avx2, ElementPair.of(conversion)).saturates_by_packs
+        return Converter(Builder(), avx2, ElementPair.of(conversion)).packed_together
 
-    assert packs("f32", "i8") and packs("i8", "ui8", 0.5)
+    assert packs("f32", "i8") == packs("i8", "ui8", 0.5) == 32
+    assert packs("f32", "i16") == packs("bf16", "ui16") == 16
 
 
 def test_negative_integers_and_doubles_are_not_packed():
     for pair in (("i32", "i8"), ("f64", "i8"), ("f32", "i32")):
         machine = machine_named("x86-64-v3")
-        assert not Converter(Builder(), machine, ElementPair.of(Conversion(*pair))).saturates_by_packs
-    assert not move_of(Builder(), host(), 1).saturates_by_packs
+        assert not Converter(Builder(), machine, ElementPair.of(Conversion(*pair))).packed_together
+    assert not move_of(Builder(), host(), 1).packed_together

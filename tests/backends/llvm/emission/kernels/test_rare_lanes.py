@@ -16,7 +16,9 @@ from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.cases import machine_here
 
-_RARE = np.array([0x7FC00000, 0xFFFFFFFF, 0x7F800001, 0x7F800000, 0xFF800000, 0x4F000000, 0xCF000001], np.uint32)
+_RARE = np.array(
+    [0x7FC00000, 0xFFFFFFFF, 0x7F800001, 0x7F800000, 0xFF800000, 0x4F000000, 0xCF000001], np.uint32
+)
 """Bits of f32: NaN of three kinds, both infinities, 2^31, and less than -2^31."""
 
 _LAYOUTS = {
@@ -33,15 +35,18 @@ def _numbers(dtype: str, x: NDArray[np.float32], scale: float | None) -> NDArray
         bits = x.view(np.uint32).astype(np.uint64)
         rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
         return np.where(np.isnan(x), bits >> 16 | 0x40, rounded).astype(np.uint16)
-    kind = np.dtype(np.int8 if dtype == "i8" else np.uint8)
+    kind = np.dtype(
+        {"i8": np.int8, "ui8": np.uint8, "i16": np.int16, "ui16": np.uint16, "i32": np.int32}[dtype]
+    )
     with np.errstate(all="ignore"):
-        scaled = np.nan_to_num(x if scale is None else x / np.float32(scale), nan=0.0)
+        scaled = np.nan_to_num(x if scale is None else x / np.float32(scale), nan=0.0).astype(np.float64)
     return np.clip(np.rint(scaled), np.iinfo(kind).min, np.iinfo(kind).max).astype(kind)
 
 
 @pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize(
-    ("dtype", "scale"), [("i8", None), ("ui8", None), ("bf16", None), ("i8", 0.3), ("ui8", 0.3)]
+    ("dtype", "scale"),
+    [*((dtype, None) for dtype in ("i8", "ui8", "i16", "ui16", "i32", "bf16")), ("i8", 0.3), ("ui16", 0.3)],
 )
 @pytest.mark.parametrize("case", list(_LAYOUTS))
 def test_a_rare_lane_comes_out_right_wherever_it_is(cpu: str, dtype: str, scale: float | None, case: str):
@@ -68,9 +73,8 @@ def test_each_number_of_lanes_is_looked_at():
     b = Builder()
     rare = RareLanes(b)
     assert rare.any() is None
-    rare.add_words(16, "%a")
-    rare.add_words(16, "%b")
-    rare.add_words(8, "%c")
+    rare.add_integers(16, "i16", ["%a", "%b"])
+    rare.add_integers(8, "i32", ["%c"])
     rare.add_floats(16, "%y")
     assert rare.any() is not None
     text = "\n".join(b.lines)
@@ -92,3 +96,4 @@ def test_negative_what_is_written_once_or_has_no_rare_lanes_is_converted_once():
     assert not _branches(Conversion("f32", "f16"))
     assert not _branches(Conversion("i8", "f32", src_scale=0.5))
     assert not _branches(Conversion("i32", "i8"))
+    assert not _branches(Conversion("f32", "ui32"))

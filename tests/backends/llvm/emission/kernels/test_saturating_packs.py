@@ -1,4 +1,4 @@
-"""f32 to bytes on x86: saturation, ties and NaN by packs."""
+"""f32 to integers on x86: saturation, ties and NaN by packs and conversions."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ SPECIAL = np.array(
 
 
 @pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
-@pytest.mark.parametrize("dtype", ["i8", "ui8"])
+@pytest.mark.parametrize("dtype", ["i8", "ui8", "i16", "ui16", "i32", "ui32"])
 @pytest.mark.parametrize("scale", [None, 0.3])
-def test_bytes_saturate_and_nan_is_zero(cpu: str, dtype: str, scale: float | None):
+def test_integers_saturate_and_nan_is_zero(cpu: str, dtype: str, scale: float | None):
     machine = machine_here(cpu)
     rng = np.random.default_rng(3)
     bits = rng.integers(0, 1 << 32, 4000, np.uint32).view(np.float32)
     x = np.concatenate([np.repeat(SPECIAL, 3), rng.normal(0, 100, 4000).astype(np.float32), bits, SPECIAL])
-    kind = np.dtype(np.int8 if dtype == "i8" else np.uint8)
+    kind = np.dtype(dtype.replace("u", "").replace("i", "uint" if dtype[0] == "u" else "int"))
     y = np.full(x.size, 77, kind)
     layout = Format.of("a").bind(x.shape)
     compile_reorder(layout, layout, conversion=Conversion("f32", dtype, dst_scale=scale), target=machine)(
         x, y
     )
     with np.errstate(all="ignore"):
-        scaled = x if scale is None else x / np.float32(scale)
+        scaled = (x if scale is None else x / np.float32(scale)).astype(np.float64)
         wanted = np.clip(np.rint(np.nan_to_num(scaled, nan=0.0)), np.iinfo(kind).min, np.iinfo(kind).max)
     assert np.array_equal(y, wanted.astype(kind))
 
@@ -64,3 +64,6 @@ def test_negative_other_types_and_architectures_have_no_packs():
     assert saturates_by_packs(machine_named("x86-64-v4"), "ui8", 64)
     assert not saturates_by_packs(machine_named("x86-64-v4"), "i8", 32)
     assert not saturates_by_packs(machine_named("aarch64"), "i8", 16)
+    assert saturates_by_packs(machine_named("x86-64-v3"), "ui16", 16)
+    assert not saturates_by_packs(machine_named("x86-64-v3"), "i16", 8)
+    assert not saturates_by_packs(machine_named("x86-64-v3"), "i32", 32)
