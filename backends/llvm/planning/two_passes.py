@@ -35,6 +35,12 @@ _GROUPS = (2, 4, 8)
 _LEAST = 16
 """Elements of the grouped dim that lie together in the buffer at least: what a tile of the first pass writes."""
 
+_WAYS = 4
+"""Lines of the buffer that are interleaved at most."""
+
+_LINE_OF_ROWS = 32
+"""Bytes of such a line at least."""
+
 Planned = Callable[[Domain, ElementPair, Machine], list[Step] | None]
 """The steps for a domain, as `schedule.element_steps` finds them."""
 
@@ -81,6 +87,12 @@ def _chosen(
     if cols is None and beside is None:
         return None
     left = [x for x in loops if x is not beside]
+    if cols is not None and beside is not None and _joins_lines(beside, group, cols, pair):
+        size = prod(index(x.count) for x in (beside, cols, group)) * pair.dst
+        if size <= machine.l1 // 2:
+            around = list(left)
+            inside = _part(_taken_chain(around, group), machine.l1 // 2 // size, around)
+            return [*inside, group, cols, beside], sorted(around, key=lambda x: -abs(x.dst))
     held = [] if beside is None else [beside]
     if cols is not None:
         lines = -(-LINE // index(cols.count * pair.src))
@@ -94,6 +106,17 @@ def _chosen(
         if prod(index(x.count) for x in inside) * group.count >= _LEAST:
             return [*held, *inside, group], sorted(around, key=lambda x: -abs(x.dst))
     return None
+
+
+def _joins_lines(beside: Loop, group: Loop, cols: Loop, pair: ElementPair) -> bool:
+    """Whether groups are best made of whole lines: all that lies together in the source is a row of one matrix, which
+    is transposed as such, and two to four lines of the buffer are interleaved."""
+    return (
+        index(group.count) <= _WAYS
+        and index(group.src) == index(cols.count) * index(cols.src)
+        and index(beside.count) * pair.dst >= _LINE_OF_ROWS
+        and not (cols.channel or group.channel)
+    )
 
 
 def _taken_chain(loops: list[Loop], first: Loop) -> list[Loop]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import pytest
 
 from layout_ir.algebra.format import Format
@@ -9,7 +11,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.staging import stack_bytes
-from layout_ir.dialects.kernel.plan import Loop, Plan, Staged, Tile
+from layout_ir.dialects.kernel.plan import Interleave, Loop, Plan, Staged, Tile
 from layout_ir.dialects.kernel.plan_parser import parse_plan
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.quantization import Conversion
@@ -62,6 +64,38 @@ def test_what_is_converted_is_converted_on_the_way_into_the_buffer(
     assert _passes(plan)
     check_plan(plan)
     assert evaluate(plan) == definition_of_conversion(*layouts, conversion, b"\0\0")
+
+
+@pytest.mark.parametrize(
+    "dst, dtype, shape",
+    [
+        ("AcdB64a2b", "bf16", (128, 64, 3, 3)),
+        ("AcdB64a4b", "i8", (64, 64, 5, 5)),
+    ],
+)
+def test_groups_in_long_lines_are_interleaved_from_lines(dst: str, dtype: str, shape: tuple[int, ...]):
+    plan = plan_reorder(*_bound("abcd", dst, shape), dtype, target=WIDE)
+    for kernel in _passes(plan):
+        assert isinstance(kernel.then[0].kernel, Interleave)
+        assert kernel.extent <= WIDE.l1 // 2
+        [tile] = [step.kernel for step in kernel.steps]
+        assert isinstance(tile, Tile)
+        # One matrix: more columns than one filter has.
+        assert index(tile.cols.count) >= 2 * shape[2] * shape[3]
+
+
+@pytest.mark.parametrize(
+    "dst, dtype, shape",
+    [
+        ("ABcd2b8a4b", "i8", (64, 64, 3, 3)),  # lines of 8 bytes
+        ("AcdB64a4b", "i8", (64, 64, 17, 17)),  # lines of one filter fill the first cache
+    ],
+)
+def test_negative_groups_are_elements_where_lines_are_short_or_too_many(
+    dst: str, dtype: str, shape: tuple[int, ...]
+):
+    plan = plan_reorder(*_bound("abcd", dst, shape), dtype, target=WIDE)
+    assert not any(isinstance(step.kernel, Interleave) for kernel in _passes(plan) for step in kernel.then)
 
 
 @pytest.mark.parametrize("channels", [64, 512, 2048])
