@@ -3,15 +3,25 @@
 Kernels for 8 and 16 bits take 4 or 2 weights of a channel side by side, then those of the next channel: oihw becomes
 ABcd2b8a4b or AcdB64a2b. No two loops then make a tile worth its registers: of one, a group of elements lies together in
 the destination; of the other, in the source, few more. So some blocks at a time are first written to a buffer that the
-caches hold, transposed so that the grouped dim is innermost. There a group is one element of 4 bytes, and the second
-pass moves such elements, in tiles as those of any other move. Conversions are part of the first pass; where they are
-all that it has to do, since the groups lie together in the source as well, they go through longer runs in it.
+caches hold, in one of two orders:
+
+* Where groups lie side by side in lines of 16 bytes and more (32 of groups of four), line by line: what lies together in
+  the source is transposed as one matrix, and the second pass interleaves the lines of a group.
+* Elsewhere, with the grouped dim innermost: there a group is one element of 4 bytes, and the second pass moves such
+  elements, in tiles as those of any other move.
+
+Conversions are part of the first pass; where they are all that it has to do, since the groups lie together in the
+source as well, they go through longer runs in it.
 
     abcd 64x64x3x3 to ABcd2b8a4b, bytes     first pass      8 (a) x 64 (b) x 9 (cd) to 9 x 8 x 64
                                             second pass     elements of 4 bytes, 9 times (cd) 8 (a) x 16 (b)
+    abcd 64x64x3x3 to AcdB64a4b, bytes      first pass      64 (a) x 144 (bcd) to 144 x 64
+                                            second pass     36 times four lines of 64, interleaved
 
-Measured on Zen 4, one thread, GB/s in one pass and in two: that tensor 5 and 17, with 512 channels 6 and 29; bf16
-128x128x3x3 to AcdB64a2b 3 and 25, f32 to bf16 as ABcd8b16a2b 13 and 28.
+Measured on Zen 4, one thread, GB/s in one pass and in two: the first of these 5 and 17, with 512 channels 6 and 29; f32
+to bf16 as ABcd8b16a2b 13 and 28. With the grouped dim innermost and by lines, on one without AVX-512: bf16 256x256x3x3
+to AcdB64a2b 18 and 33, to ABcd8b16a2b 22 and 34, to ABcd4b8a2b 22 and 30; bytes of 512x512x3x3 to ABcd4b64a4b 16 and
+20, to ABcd4b16a4b 19 and 17.
 """
 
 from __future__ import annotations
@@ -38,8 +48,8 @@ _LEAST = 16
 _WAYS = 4
 """Lines of the buffer that are interleaved at most."""
 
-_LINE_OF_ROWS = 32
-"""Bytes of such a line at least."""
+_BYTES_PER_WAY = 8
+"""Bytes of such a line at least, for each that takes part: two of 16, four of 32."""
 
 Planned = Callable[[Domain, ElementPair, Machine], list[Step] | None]
 """The steps for a domain, as `schedule.element_steps` finds them."""
@@ -114,7 +124,7 @@ def _joins_lines(beside: Loop, group: Loop, cols: Loop, pair: ElementPair) -> bo
     return (
         index(group.count) <= _WAYS
         and index(group.src) == index(cols.count) * index(cols.src)
-        and index(beside.count) * pair.dst >= _LINE_OF_ROWS
+        and index(beside.count) * pair.dst >= _BYTES_PER_WAY * index(group.count)
         and not (cols.channel or group.channel)
     )
 
