@@ -5,8 +5,8 @@ ABcd2b8a4b or AcdB64a2b. No two loops then make a tile worth its registers: of o
 the destination; of the other, in the source, few more. So some blocks at a time are first written to a buffer that the
 caches hold, in one of two orders:
 
-* Where groups lie side by side in lines of 16 bytes and more (32 of groups of four), line by line: what lies together in
-  the source is transposed as one matrix, and the second pass interleaves the lines of a group.
+* Where groups lie side by side in lines of 16 bytes and more (32 of groups of four), line by line: what lies together
+  in the source is transposed as one matrix, and the second pass interleaves the lines of a group.
 * Elsewhere, with the grouped dim innermost: there a group is one element of 4 bytes, and the second pass moves such
   elements, in tiles as those of any other move.
 
