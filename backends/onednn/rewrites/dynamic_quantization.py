@@ -45,5 +45,5 @@ def quantized_by_range(
     start = node.apply(nn.NegOp, node.apply(nn.DivOp, low, scale))
     zero_point = node.apply(nn.RoundOp, node.apply(nn.ClipOp, start, min=0.0, max=255.0))
     steps = node.apply(nn.RoundOp, node.apply(nn.DivOp, x, scale))
-    stored = node.apply(nn.ClipOp, node.apply(nn.AddOp, steps, zero_point), min=0.0, max=255.0)
-    return integers(stored), scale, integers(zero_point)
+    # A cast saturates.
+    return integers(node.apply(nn.AddOp, steps, zero_point)), scale, integers(zero_point)

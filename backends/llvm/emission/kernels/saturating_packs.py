@@ -24,11 +24,14 @@ _PACKS = {
 
 
 def saturates_by_packs(machine: Machine, dst: str, size: int) -> bool:
-    """Whether f32 become `dst` by saturating packs, `size` elements at a time."""
+    """Whether f32 become `dst` by saturating packs, `size` elements at a time: a register of them, or half of one
+    where no instruction narrows a single register."""
+    least = machine.vector if machine.vector == 64 else machine.vector // 2
     return (
         dst in _PACKS
         and machine.architecture == "x86_64"
-        and size * bits_of(dst) >= 8 * machine.vector
+        and size * bits_of(dst) >= 8 * least
+        and size * 4 >= 2 * machine.vector
         and size & (size - 1) == 0
     )
 
@@ -77,17 +80,19 @@ def packed(
         bits = 32 >> level
         name = f"llvm.x86.{_intrinsic(pack, each)}"
         from_, to = f"<{count} x i{bits}>", f"<{2 * count} x i{bits // 2}>"
-        pairs = zip(registers[::2], registers[1::2], strict=True)
+        # What is alone is packed with itself.
+        pairs = zip(registers[::2], registers[1::2] or registers, strict=True)
         registers = [b.put(f"call {to} @{name}({from_} {x}, {from_} {z})") for x, z in pairs]
         count *= 2
         if rare is not None and bits // 2 > bits_of(dst):
             rare.add_integers(count, "i16", registers)
-    if each > 4:
+    made = min(size, count)
+    if each > 4 or made < count:
         # Packs keep to lanes of 16 bytes: a lane of the result has four elements of each register.
-        groups = _groups(each // 4, count // each)
+        groups = _groups(each // 4, count // each, made // each)
         places = [4 * group + k for group in groups for k in range(4)]
         registers = [shuffle(b, f"i{bits_of(dst)}", x, "poison", count, places) for x in registers]
-    return joined_registers(b, f"i{bits_of(dst)}", registers, count)
+    return joined_registers(b, f"i{bits_of(dst)}", registers, made)
 
 
 def _intrinsic(pack: str, each: int) -> str:
@@ -97,6 +102,6 @@ def _intrinsic(pack: str, each: int) -> str:
     return f"avx2.{pack}" if each == 8 else f"avx512.{pack}.512"
 
 
-def _groups(lanes: int, registers: int) -> list[int]:
-    """Where the packs of some registers put groups of four elements: in each of so many lanes one of each register."""
-    return [registers * lane + register for register in range(registers) for lane in range(lanes)]
+def _groups(lanes: int, width: int, registers: int) -> list[int]:
+    """Where the packs of some registers put groups of four elements, of which each of so many lanes has `width`."""
+    return [width * lane + register for register in range(registers) for lane in range(lanes)]

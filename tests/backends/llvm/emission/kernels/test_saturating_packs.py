@@ -59,6 +59,7 @@ def test_long_runs_are_packed_a_register_at_a_time(cpu: str):
 
 def test_negative_other_types_and_architectures_have_no_packs():
     assert saturates_by_packs(machine_named("x86-64-v3"), "i8", 32)
+    assert saturates_by_packs(machine_named("x86-64-v3"), "ui8", 16)  # half of a register
     assert not saturates_by_packs(machine_named("x86-64-v3"), "i4", 32)
     assert not saturates_by_packs(machine_named("x86-64-v3"), "i8", 8)
     assert saturates_by_packs(machine_named("x86-64-v4"), "ui8", 64)
