@@ -214,6 +214,8 @@ class VectorNumPy:
     @classmethod
     def maximum(cls, x: Vector, y: Vector | Number) -> Vector:
         """The larger one; NaN if either is."""
+        if _is_number(y):
+            return cls.where(x < y, y, x)
         larger = cls.where(x > y, x, y)
         # A comparison with NaN is false, which takes y; where y is a number, x may be NaN.
         return cls.where(x != x, x, larger) if x.dtype.kind == "f" else larger
@@ -221,6 +223,8 @@ class VectorNumPy:
     @classmethod
     def minimum(cls, x: Vector, y: Vector | Number) -> Vector:
         """The smaller one; NaN if either is."""
+        if _is_number(y):
+            return cls.where(x > y, y, x)
         smaller = cls.where(x < y, x, y)
         return cls.where(x != x, x, smaller) if x.dtype.kind == "f" else smaller
 
@@ -288,6 +292,12 @@ class VectorNumPy:
             result = cls.where((exponent & (1 << bit)) != 0, result * base, result)
             base = base * base
         return result
+
+
+def _is_number(y: Vector | Number) -> bool:
+    """Whether it is known not to be NaN. Then one comparison, in which NaN of the other side is kept, is enough: on x86
+    it is an instruction together with the choice."""
+    return isinstance(y, int | float) and y == y
 
 
 def _intrinsic(name: str, x: Vector) -> Vector:
