@@ -160,5 +160,5 @@ def _piece(layout: Layout, dim: int, start: int, size: int) -> tuple[Layout, int
 @keeps_kernels
 @lru_cache(maxsize=1024)
 def _sums(layout: Layout, channels: tuple[int, ...]) -> Code:
-    text = module_text([emit_channel_sums("sums", layout, channels, host())], host())
+    text = module_text([emit_channel_sums(layout, channels, host())], host())
     return Code(text, host(), ("sums",), key=text)

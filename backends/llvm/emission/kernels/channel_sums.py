@@ -35,13 +35,8 @@ class _Loop:
     channel: int
 
 
-def channel_count(layout: Layout, channels: tuple[int, ...]) -> int:
-    """How many sums there are: the channels of all dims in `channels`, those of pads included."""
-    return prod(layout.padded_shape[dim] for dim in channels)
-
-
-def emit_channel_sums(name: str, layout: Layout, channels: tuple[int, ...], machine: Machine) -> str:
-    """LLVM IR of `void name(ptr weights, ptr shifted, ptr zero)` for weights of 8 bits in `layout`.
+def emit_channel_sums(layout: Layout, channels: tuple[int, ...], machine: Machine) -> str:
+    """LLVM IR of `void sums(ptr weights, ptr shifted, ptr zero)` for weights of 8 bits in `layout`.
 
     Channels are the indices of the dims `channels`, the last one fastest. i32 are written to `shifted` (-128 times the
     sum) and to `zero` (minus the sum), to either only where it is not null. Raises LayoutError where the layout is not
@@ -68,7 +63,7 @@ def emit_channel_sums(name: str, layout: Layout, channels: tuple[int, ...], mach
     _Sums(b, run, most, _merged(within)).emit(over, b.at("%weights", layout.offset), 0)
     body = "\n".join(b.lines)
     head = " ".join(
-        filter(None, (f"define void @{name}(ptr %weights, ptr %shifted, ptr %zero)", machine.attributes))
+        filter(None, ("define void @sums(ptr %weights, ptr %shifted, ptr %zero)", machine.attributes))
     )
     return f"{head} {{\nentry:\n{body}\n  ret void\n}}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.emission.emit import module_text
-from layout_ir.backends.llvm.emission.kernels.channel_sums import channel_count, emit_channel_sums
+from layout_ir.backends.llvm.emission.kernels.channel_sums import emit_channel_sums
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.errors import LayoutError
 from tests.backends.llvm.cases import machine_here
@@ -29,10 +30,8 @@ def _sums(
     memory = np.full(layout.extent, 77, np.int8)
     memory[layout.addresses(padded=True)] = 0
     memory[layout.addresses()] = weights
-    found = [np.full(channel_count(layout, channels), 99, np.int32) for _ in range(2)]
-    code = Code(
-        module_text([emit_channel_sums("sums", layout, channels, machine)], machine), machine, ["sums"]
-    )
+    found = [np.full(prod(layout.padded_shape[d] for d in channels), 99, np.int32) for _ in range(2)]
+    code = Code(module_text([emit_channel_sums(layout, channels, machine)], machine), machine, ["sums"])
     call: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(code.address("sums"))
     call(memory.ctypes.data, found[0].ctypes.data, found[1].ctypes.data)
     for k in range(2):  # either alone
@@ -88,7 +87,6 @@ def test_a_layout_with_an_offset_and_gaps_is_summed_where_it_lies():
 def test_negative_pads_that_may_hold_anything():
     with pytest.raises(LayoutError, match="hold undef"):
         emit_channel_sums(
-            "sums",
             replace(Format.of("OIhw4i16o4i").bind((17, 3, 3, 3)), pad="undef"),
             (0,),
             machine_here("x86-64-v3"),
@@ -98,4 +96,4 @@ def test_negative_pads_that_may_hold_anything():
 def test_negative_addresses_that_are_no_sums_of_strides():
     swizzled = Format.parse("(a, b) : [a, b], swizzle = (2, 1, 3)").bind((8, 64))
     with pytest.raises(LayoutError, match="no sums of weights"):
-        emit_channel_sums("sums", swizzled, (1,), machine_here("x86-64-v3"))
+        emit_channel_sums(swizzled, (1,), machine_here("x86-64-v3"))
