@@ -53,8 +53,6 @@ class Notation(ABC):
     """One line for lists and help texts."""
     example: ClassVar[str]
     """A text in the notation."""
-    example_shape: ClassVar[tuple[int, ...] | None] = None
-    """The shape to read the example with, where it holds none."""
     pads: ClassVar[PadPolicy] = "undef"
     """What this system promises of pads."""
     says: ClassVar[frozenset[str]] = frozenset()
