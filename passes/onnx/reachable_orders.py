@@ -299,7 +299,7 @@ class OrderPropagation:
         origin = node.origin
         if origin is not None and origin in self._numbers:
             return model, self._numbers[origin]
-        looks_at = getattr(model, "looks_at", None)  # that of a ModelOfKinds
+        looks_at = getattr(model, "looks_at", None)  # which not every NodeModel has
         kind = all_of(node) if looks_at is None else looks_at(node)
         number = self._kinds.setdefault((id(model), kind), len(self._kinds))
         self._numbers[node] = number

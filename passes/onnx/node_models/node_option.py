@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -45,7 +45,11 @@ class SomeOptions(tuple[NodeOption, ...]):
 
 
 class NodeModel(Protocol):
-    """What an operator can do on other orders of dims than those of the model."""
+    """What an operator can do on other orders of dims than those of the model.
+
+    A model that looks at little of a node has a method `looks_at(node)`, too: all that the options of a node follow
+    from, besides the orders in which its values may be had. Nodes of which it says the same have the same options.
+    """
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
         """The options that some candidate leads to, besides that of the model itself; orders may be new ones.
@@ -72,14 +76,6 @@ def option_of(
         more_nodes,
         cost,
     )
-
-
-class ModelOfKinds(NodeModel, Protocol):
-    """A model that looks at little of a node: those of which it sees the same have the same options."""
-
-    def looks_at(self, node: Node) -> Hashable:
-        """All that the options of a node follow from, besides the orders in which its values may be had."""
-        ...
 
 
 _NEVER_LOOKED_AT = frozenset((1, 10, 11, 16))
