@@ -120,7 +120,6 @@ class _Planner:
     def __init__(
         self, library: Library, threads: int, flow_of: Callable[[nn.OpaqueOp], ControlFlow | None]
     ) -> None:
-        self.library = library
         self.threads = threads
         self.flow_of = flow_of
         self.values = Values(library)

@@ -85,7 +85,6 @@ class Library:
     """One build of the library, with a CPU engine. Raises OSError or LayoutError where it cannot be used."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         sycl = is_sycl(path)
         self.api: Any = load(path)
         self.is_synchronous = not sycl

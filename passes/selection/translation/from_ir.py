@@ -80,8 +80,6 @@ class _Builder:
         self.points = found
         self.lists = FormatLists()
         self.op_classes = OpClasses(target, tells_constants=costs.tells_constants)
-        self.asked = 0
-        """How often a model was asked for options: once per op class and Formats, not per op."""
         self.numbers: dict[SSAValue, int] = {}
         self.values: list[SSAValue] = []
         self.types: list[int] = []
@@ -149,7 +147,6 @@ class _Builder:
 
     def options(self, point: DecisionPoint, candidates: Candidates | None = None) -> list[LayoutOption]:
         """The options of `point` that agree with the Formats that types already state."""
-        self.asked += 1
         candidates = candidates or self.candidates
         given = (
             self.equality_options(point, candidates)
