@@ -4,14 +4,13 @@ Padding is part of the meaning of a blocked tensor, so each op says two things a
 of its operands to hold (`pad_reads`), and what it leaves in the pads of its result (`pad_result`). Everything
 else (verifiers, `layout-legalize-pads`, selection) follows from these two answers.
 
-An op of another compiler says it in one of four ways:
+An op of another compiler says it in one of three ways:
 
     class MyOp(LayoutOp)                                        pads, by the op itself
-    register_pads(MyOp, PadBehaviour(...))                      pads, from outside
     layout_ir.extend.register_op(MyOp, options=model, ...)      options, pads and meaning, from outside
     layout.options = [#layout.option<...>]                      options, in the program and without Python
 
-and `passes.dialect_extensions.register_extension` does for a whole dialect what the second and third do for a class.
+and `passes.dialect_extensions.register_extension` does for a whole dialect what the second does for a class.
 """
 
 from abc import ABC, abstractmethod
@@ -102,11 +101,6 @@ class PadBehaviour:
 
 PAD_BEHAVIOURS = OpRegistry[PadBehaviour]()
 """The padding behaviour of ops that do not implement `LayoutOp`."""
-
-
-def register_pads(op: type[Operation], behaviour: PadBehaviour) -> None:
-    """Registers what ops of class `op`, which do not implement `LayoutOp`, do with pads."""
-    PAD_BEHAVIOURS.register(op, behaviour)
 
 
 ArraySemantics = Callable[..., Any]

@@ -49,7 +49,7 @@ _loaders: dict[str, Callable[[], DialectExtension]] = {}
 def register_extension(dialect: str, load: Callable[[], DialectExtension]) -> None:
     """Lets the extension that `load` returns speak for the ops of `dialect`; `load` is called at the first such op.
 
-    What `models.register` and `register_pads` say of single classes takes precedence.
+    What is registered for single classes (`MODELS`, `PAD_BEHAVIOURS`) takes precedence.
     """
     _loaders[dialect] = cache(load)
 

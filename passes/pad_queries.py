@@ -1,6 +1,6 @@
 """What an op does with pads: what it needs in those of its operands, and what it leaves in those of its result.
 
-An op of ours says it itself (`LayoutOp`); for others it is registered (`interfaces.register_pads`) or derived by the
+An op of ours says it itself (`LayoutOp`); for others it is registered (`interfaces.PAD_BEHAVIOURS`) or derived by the
 extension of their dialect. Answers are checked here once: one that makes no sense is a PassError that names the op.
 """
 

@@ -9,7 +9,7 @@ from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 
-from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour, register_pads
+from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour
 from layout_ir.passes.dialect_extensions import PadsLeft, extension_of, is_extended, register_extension
 from layout_ir.passes.pad_queries import has_pad_behaviour, pad_behaviour
 from layout_ir.passes.selection.options.conv_kernels import Model
@@ -53,7 +53,7 @@ def test_an_extension_is_loaded_once_for_the_first_op_of_its_dialect():
 def test_what_is_registered_for_a_class_goes_first():
     register_extension("extended", Extension)
     with PAD_BEHAVIOURS.isolated():
-        register_pads(ExtendedOp, ONES)
+        PAD_BEHAVIOURS.register(ExtendedOp, ONES)
         assert pad_behaviour(ExtendedOp()) is ONES
     assert pad_behaviour(ExtendedOp()) is ZEROS
 

@@ -8,7 +8,7 @@ import pytest
 from xdsl.dialects import test
 from xdsl.ir import Operation
 
-from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour, PadRead, register_pads
+from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour, PadRead
 from layout_ir.passes.pad_queries import has_pad_behaviour, needed_pad, provided_pad
 from tests.programs import parse
 
@@ -33,11 +33,11 @@ def test_negative_of_an_op_that_nobody_knows_nothing_is_known(op: Operation):
 
 
 def test_padding_behaviour_can_be_registered(op: Operation):
-    register_pads(test.TestOp, PadBehaviour(lambda op, operand: (PadRead(1, 3.0),), lambda op: 7.0))
+    PAD_BEHAVIOURS.register(test.TestOp, PadBehaviour(lambda op, operand: (PadRead(1, 3.0),), lambda op: 7.0))
     assert has_pad_behaviour(op)
     assert (provided_pad(op), needed_pad(op, 0)) == (7.0, 3.0)
 
 
 def test_negative_a_dim_without_pads_needs_nothing_in_them(op: Operation):
-    register_pads(test.TestOp, PadBehaviour(lambda op, operand: (PadRead(2, 3.0),)))
+    PAD_BEHAVIOURS.register(test.TestOp, PadBehaviour(lambda op, operand: (PadRead(2, 3.0),)))
     assert (provided_pad(op), needed_pad(op, 0)) == (None, None)

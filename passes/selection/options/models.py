@@ -208,16 +208,11 @@ _BUILT_IN: tuple[tuple[type[Operation], Model], ...] = (
 )
 
 MODELS = OpRegistry[Model]()
-"""The models registered by users of the package, whose options are checked as carried ones are."""
+"""The models registered by users of the package, whose options are checked as carried ones are.
 
-
-def register(op: type[Operation] | str, model: Model) -> None:
-    """Gives the ops of a class, or those of a name (unregistered ones too), a model.
-
-    Of an op that does not state its padding (`LayoutOp`, `register_pads`), the pad policies in the Formats say it, as
-    in options that an op carries: what the pads of operands must hold, and what those of results will.
-    """
-    MODELS.register(op, model)
+Of an op that does not state its padding (`LayoutOp`, `PAD_BEHAVIOURS`), the pad policies in the Formats say it, as in
+options that an op carries: what the pads of operands must hold, and what those of results will.
+"""
 
 
 def is_local(op: Operation, target: Target) -> bool:

@@ -13,9 +13,9 @@ from xdsl.ir import Operation
 from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of
-from layout_ir.interfaces import PAD_BEHAVIOURS, LayoutOption, PadBehaviour, PadRead, register_pads
+from layout_ir.interfaces import PAD_BEHAVIOURS, LayoutOption, PadBehaviour, PadRead
 from layout_ir.passes.optimize_pipeline import optimize
-from layout_ir.passes.selection.options.models import MODELS, register
+from layout_ir.passes.selection.options.models import MODELS
 from layout_ir.printing import print_module
 from tests.programs import parse
 
@@ -56,7 +56,7 @@ def test_pad_policies_of_a_model_are_those_of_carried_options():
         f"{{layout.options = [#layout.option<ins = [{BLOCKED}, {PACKED}], outs = [{BLOCKED}], cost = 7>]}}"
     )
     modelled = _program()
-    register(test.TestOp, _blocked)
+    MODELS.register(test.TestOp, _blocked)
     first, second = optimize(carried, "blocked8"), optimize(modelled, "blocked8")
     assert first is not None and second is not None and first.cost == second.cost
     assert print_module(modelled) == print_module(carried)
@@ -68,8 +68,10 @@ def test_pad_policies_of_a_model_are_those_of_carried_options():
 
 def test_negative_an_op_that_states_its_padding_is_taken_at_its_word():
     module = _program()
-    register(test.TestOp, _blocked)
-    register_pads(test.TestOp, PadBehaviour(lambda op, operand: (PadRead(1, 5.0),), lambda op: None))
+    MODELS.register(test.TestOp, _blocked)
+    PAD_BEHAVIOURS.register(
+        test.TestOp, PadBehaviour(lambda op, operand: (PadRead(1, 5.0),), lambda op: None)
+    )
     optimize(module, "blocked8")
     (op,) = [op for op in module.walk() if isinstance(op, test.TestOp)]
     formats = [format_of(value.type) for value in (*op.operands, *op.results)]
@@ -105,7 +107,7 @@ def test_options_of_models_are_checked(option: Any, message: str):
     def my_model(op: Operation, candidates: Any, target: Any) -> list[LayoutOption]:
         return [LayoutOption((FMT, OIHW), (FMT,), 3), option]
 
-    register("test.op", my_model)
+    MODELS.register("test.op", my_model)
     start = r"^model .*my_model of test.op: options(\[1\] )?"
     with pytest.raises(PassError, match=start + message):
         optimize(_program(), "blocked8")
@@ -133,7 +135,7 @@ def _late(op: Operation, candidates: Any, target: Any) -> Iterator[LayoutOption]
     ],
 )
 def test_a_model_that_fails_is_named_with_its_op(model: Any, message: str):
-    register(test.TestOp, model)
+    MODELS.register(test.TestOp, model)
     with pytest.raises(PassError, match=message):
         optimize(_program(), "blocked8")
 
@@ -162,8 +164,8 @@ def _behaviour(reads: Callable[[Operation, int], Any], leaves: Callable[[Operati
     ],
 )
 def test_what_an_op_says_of_pads_is_checked(behaviour: PadBehaviour, message: str):
-    register(test.TestOp, _blocked)
-    register_pads(test.TestOp, behaviour)
+    MODELS.register(test.TestOp, _blocked)
+    PAD_BEHAVIOURS.register(test.TestOp, behaviour)
     with pytest.raises(PassError, match=message):
         optimize(_program(), "blocked8")
 
@@ -175,8 +177,8 @@ def test_negative_pads_that_must_hold_two_numbers_at_once():
     def both(op: Operation, candidates: Any, target: Any) -> list[LayoutOption]:
         return [LayoutOption((two, OIHW), (FMT,), 1), LayoutOption((FMT, OIHW), (FMT,), 50_000)]
 
-    register(test.TestOp, both)
-    register_pads(test.TestOp, PadBehaviour(lambda op, k: (PadRead(1, 0.0), PadRead(3, 5.0))))
+    MODELS.register(test.TestOp, both)
+    PAD_BEHAVIOURS.register(test.TestOp, PadBehaviour(lambda op, k: (PadRead(1, 0.0), PadRead(3, 5.0))))
     module = _program()
     optimize(module, "blocked8")
     (op,) = [op for op in module.walk() if isinstance(op, test.TestOp)]
@@ -187,7 +189,7 @@ def test_in_place_options_of_models_ask_whether_the_operand_may_go():
     def in_place(op: Operation, candidates: Any, target: Any) -> list[LayoutOption]:
         return [LayoutOption((FMT, OIHW), (FMT,), 1, ((0, 0),)), LayoutOption((FMT, OIHW), (FMT,), 5)]
 
-    register(test.TestOp, in_place)
+    MODELS.register(test.TestOp, in_place)
     module = _program()
     optimize(module, "blocked8")
     (op,) = [op for op in module.walk() if isinstance(op, test.TestOp)]

@@ -152,7 +152,7 @@ def test_negative_models_of_others_are_asked_for_every_op():
         return models.same_format_options(op, candidates, target)
 
     with models.MODELS.isolated():
-        models.register(nn.ReluOp, model)
+        models.MODELS.register(nn.ReluOp, model)
         build(_chain(5), target_named("blocked8"))
     assert len(set(asked)) == 5
 
