@@ -1,8 +1,7 @@
-"""CPUs by name, so that a plan can be looked at, or compiled, for one that is not at hand: a registry.
+"""CPUs by name, so that a plan can be looked at, or compiled, for one that is not at hand.
 
 The cache sizes are those of a common member of each family; a plan for `host` is made with the sizes of this machine.
 The code for a CPU needs the features listed with it; more of them can be switched on or off by `+name` and `-name`.
-`register_cpu` adds one, which commands and calls then take by its name.
 """
 
 from __future__ import annotations
@@ -89,15 +88,8 @@ _CONVENTIONS = {"lp64d": ("f", "d")}
 
 
 def known_cpus() -> Mapping[str, KnownCpu]:
-    """The registered CPUs by name, in the order of their registration."""
+    """The CPUs by name."""
     return MappingProxyType(_CPUS)
-
-
-def register_cpu(name: str, cpu: KnownCpu) -> None:
-    """Makes `cpu` known under `name`. Raises LayoutError where that name is taken."""
-    if name == "host" or name in _CPUS:
-        raise LayoutError(f"there is a cpu '{name}' already")
-    _CPUS[name] = cpu
 
 
 def machine_named(name: str) -> Machine:

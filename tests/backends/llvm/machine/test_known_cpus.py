@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from layout_ir.backends.llvm.machine import known_cpus as module
 from layout_ir.backends.llvm.machine.known_cpus import (
-    KnownCpu,
     known_cpus,
     machine_named,
-    register_cpu,
     with_features,
 )
 from layout_ir.backends.llvm.runtime.jit import object_file
@@ -65,17 +60,3 @@ def test_negative_features_that_the_calling_convention_needs():
     with pytest.raises(LayoutError, match="feature 'd' is needed to pass numbers as lp64d does") as found:
         with_features(machine_named("riscv64"), "-c,-d")
     assert found.value.span == (3, 5)
-
-
-def test_a_registered_cpu_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "_CPUS", dict(known_cpus()))
-    mine = KnownCpu(replace(machine_named("znver4"), l2=2 << 20), (), "one with a larger cache")
-    register_cpu("mine", mine)
-    assert machine_named("mine") == mine.machine
-    assert list(known_cpus())[-1] == "mine"
-
-
-@pytest.mark.parametrize("name", ["host", "znver4"])
-def test_negative_a_name_is_given_once(name: str):
-    with pytest.raises(LayoutError, match=f"there is a cpu '{name}' already"):
-        register_cpu(name, known_cpus()["haswell"])
