@@ -33,9 +33,8 @@ class PriceStatement:
     built_in: int
     """How many prices of the problem come from where."""
     low: int
-    cost: int
     high: int
-    """What the choice costs with all its prices at one end of their intervals."""
+    """What the choice costs with all its prices at the low, and at the high ends of their intervals."""
     other: int
     """What any choice costs at least where the prices of this one are at their high ends and all others at the low."""
 
@@ -87,7 +86,7 @@ def price_statement(
     priced = PricedSelection(selection, costs)
     if choices is None:
         choices = solve(selection.problem, time_limit=_SECONDS).choices
-    low, middle, high = (evaluate(priced.problem_at(end), choices) for end in (End.LOW, End.MIDDLE, End.HIGH))
+    low, high = (evaluate(priced.problem_at(end), choices) for end in (End.LOW, End.HIGH))
     worst = solve(priced.problem_at(End.LOW, choices), time_limit=_SECONDS)
     if worst.bound is None:
         raise LayoutError("the solver gave no bound")
@@ -98,7 +97,6 @@ def price_statement(
         fitted=counts[Origin.FITTED],
         built_in=counts[Origin.BUILT_IN],
         low=low,
-        cost=middle,
         high=high,
         other=worst.bound,
     )
