@@ -229,7 +229,7 @@ class _Conversion:
             return False
         for result, value in zip(op.results, made, strict=True):
             value.value.name_hint = value.value.name_hint or result.name_hint
-            kept = self._keeps_promises(op, values)
+            kept = self._keeps_promises(values)
             self.values[result] = value if kept else replace(value, tensor=unknown_pads(value.tensor))
         self.replaced.append(op)
         return True
@@ -268,9 +268,9 @@ class _Conversion:
             self.fills[key] = self._builder(first).reorder(x, wanted)
         return self.fills[key]
 
-    def _keeps_promises(self, op: Operation, operands: Mapping[SSAValue, PhysicalValue]) -> bool:
-        """Whether the pads of all operands hold what their types promise, from which follows what `op` leaves in its
-        own. What a tensor.empty holds does not matter."""
+    def _keeps_promises(self, operands: Mapping[SSAValue, PhysicalValue]) -> bool:
+        """Whether the pads of all operands hold what their types promise, from which follows what an op on them leaves
+        in its own. What a tensor.empty holds does not matter."""
         return all(
             promises(x.tensor, replace(x.tensor, pad=layout_of(value.type).pad))
             for value, x in operands.items()
@@ -304,7 +304,7 @@ class _Conversion:
             if type(op) not in REWRITES:
                 raise LayoutError("the pass does not know it")
             made = REWRITES[type(op)](build, op, operands, result)
-            if not self._keeps_promises(op, dict(zip(op.operands, operands, strict=True))):
+            if not self._keeps_promises(dict(zip(op.operands, operands, strict=True))):
                 made = replace(made, tensor=unknown_pads(made.tensor))
             return build.kept(made, result)
         if isinstance(op, ViewOp):

@@ -107,7 +107,7 @@ def layout_of_bases(
                     f"triton image {list(image)} holds {value}: bits of an index lie between 1 and 2^{_MAX_BITS}"
                 )
             extents[dim] = max(extents[dim], 1 << value.bit_length())
-    offset, swizzle = _unswizzled(bases.get("offset", []), rank)
+    offset, swizzle = _unswizzled(bases.get("offset", []))
     if swizzle is not None and padding:
         raise LayoutError(
             "triton images with an XOR and with padding: addresses are swizzled before they are padded"
@@ -173,7 +173,7 @@ def _merged(placed: list[dict[int, tuple[int, str]]]) -> list[Factor]:
 
 
 def _unswizzled(
-    bases: list[tuple[int, ...]], rank: int
+    bases: list[tuple[int, ...]],
 ) -> tuple[list[tuple[int, ...]], tuple[int, int, int] | None]:
     """The images before the XOR, and the XOR (bits, base, shift), if one explains all images of several bits."""
     mixed = [k for k, image in enumerate(bases) if sum(value.bit_count() for value in image) > 1]

@@ -257,7 +257,7 @@ def _in_front(graph: Graph, node: Node) -> list[Node]:
     """The views in front of a node, and between them nodes by element."""
     found: list[Node] = []
     name = node.inputs[0]
-    while (maker := graph.makers.get(name)) is not None and _is_link(graph, maker):
+    while (maker := graph.makers.get(name)) is not None and _is_link(maker):
         found.append(maker)
         name = maker.inputs[0]
     return _to_the_last_view(found)[::-1]
@@ -270,7 +270,7 @@ def _behind(graph: Graph, node: Node) -> list[Node]:
     name = node.outputs[0]
     while name not in results:
         takers = [user for user in graph.users.get(name, ()) if not _is_known_shape(user)]
-        if len(takers) != 1 or takers[0].inputs[0] != name or not _is_link(graph, takers[0]):
+        if len(takers) != 1 or takers[0].inputs[0] != name or not _is_link(takers[0]):
             break
         found.append(takers[0])
         name = takers[0].outputs[0]
@@ -288,7 +288,7 @@ def _to_the_last_view(chain: list[Node]) -> list[Node]:
     return chain[: places[-1] + 1] if places else []
 
 
-def _is_link(graph: Graph, node: Node) -> bool:
+def _is_link(node: Node) -> bool:
     """Whether a node is a view of known shapes, or works on single elements of its first operand alone."""
     shapes = node.shape(0), node.result_shape()
     if node.domain or len(node.outputs) != 1 or any(s is None or not is_static(s) or 0 in s for s in shapes):

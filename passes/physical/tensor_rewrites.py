@@ -83,7 +83,7 @@ def rewrite_move(
             made = _tile(build, _known(movement.multiples_of(op)), values[op.operands[0]], result)
             return build.kept(made, result)
         case _ if isinstance(op, movement.REVERSE):
-            made = _reverse(build, _known(movement.reversed_dim_of(op)), values[op.operands[0]], result)
+            made = _reverse(build, _known(movement.reversed_dim_of(op)), values[op.operands[0]])
             return build.kept(made, result)
         case _:
             return None
@@ -294,7 +294,7 @@ def _tile(
     return PhysicalValue(build.insert(new), physical)
 
 
-def _reverse(build: PhysicalBuilder, dim: int, x: PhysicalValue, result: PhysicalTensor) -> PhysicalValue:
+def _reverse(build: PhysicalBuilder, dim: int, x: PhysicalValue) -> PhysicalValue:
     x = _without_pads(build, x, dim)
     value = x.value
     for at in x.tensor.places(dim):

@@ -144,7 +144,7 @@ def _work(src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machin
     if pair.conversion is not None:
         _check_channels(src, pair.conversion)
     elements = prod(src.shape)
-    fused = _fusible(nest, dst, pair) if elements else None
+    fused = _fusible(nest, pair) if elements else None
     found = _element_steps(nest, pair, pad, machine, fused) if elements else []
     if found is None:
         fused = None
@@ -403,7 +403,7 @@ def _smallest_step(levels: Sequence[Level]) -> Size:
 # Pads ----------------------------------------------------------------------------------------------------------------
 
 
-def _fusible(nest: Nest, dst: Layout, pair: ElementPair) -> tuple[int, int] | None:
+def _fusible(nest: Nest, pair: ElementPair) -> tuple[int, int] | None:
     """The dim whose last block is partly pads and lies together in the destination, within a line; and the block.
 
     Its elements belong to one level of the source: they, too, lie together or evenly apart. Only moves write pads so.

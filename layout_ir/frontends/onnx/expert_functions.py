@@ -19,11 +19,11 @@ def mixture_of_experts(body: Body) -> Sequence[str]:
     activation, most = body.attribute("activation_type", "relu"), body.attribute("k", 1)
     if activation not in _ACTIVATIONS or body.attribute("use_sparse_mixer", 0) or most < 1:
         raise NoFunctionError
-    element, experts, width = body.element(0), body.extent(1, 1), body.extent(0, body.rank(0) - 1)
+    experts, width = body.extent(1, 1), body.extent(0, body.rank(0) - 1)
     if most > experts:
         raise NoFunctionError
     rows = body.reshaped(body.input(0), -1, width)
-    weights = _weights(body, experts, most)
+    weights = _weights(body, most)
 
     def linear(value: str, matrix: int, shift: int) -> str:
         """For each expert the product of its rows with its matrix, each row of which makes an element."""
@@ -32,16 +32,14 @@ def mixture_of_experts(body: Body) -> Sequence[str]:
             return product
         return body.add("Add", product, body.add("Unsqueeze", body.input(shift), body.integers([1])))
 
-    hidden = _activated(
-        body, activation, linear(body.add("Unsqueeze", rows, body.integers([0])), 2, 3), element
-    )
+    hidden = _activated(body, activation, linear(body.add("Unsqueeze", rows, body.integers([0])), 2, 3))
     each = linear(hidden, 4, 5)
     share = body.add("Unsqueeze", body.add("Transpose", weights, perm=[1, 0]), body.integers([2]))
     total = body.add("ReduceSum", body.add("Mul", each, share), body.integers([0]), keepdims=0)
     return [body.add("Reshape", total, body.add("Shape", body.input(0)))]
 
 
-def _weights(body: Body, experts: int, most: int) -> str:
+def _weights(body: Body, most: int) -> str:
     """What each row takes of each expert: 0 of all but `most` of them."""
     given = body.input(1)
     element = body.element(1)
@@ -54,7 +52,7 @@ def _weights(body: Body, experts: int, most: int) -> str:
     return body.add("ScatterElements", nothing, places, share, axis=1)
 
 
-def _activated(body: Body, activation: str, value: str, element: int) -> str:
+def _activated(body: Body, activation: str, value: str) -> str:
     match activation:
         case "identity":
             return value

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     line = ProgressLine(f"running {printable(args.model)} in ONNX Runtime")
     with _other_model(args, path) as (other, titles), line:
         found = _compared(args, {"before": path, "after": other}, titles)
-    print(json.dumps(_object(args, found), indent=2) if args.json else "\n".join(_lines(args, found)))
+    print(json.dumps(_object(args, found), indent=2) if args.json else "\n".join(_lines(found)))
     return 0 if found.agree else 1
 
 
@@ -201,7 +201,7 @@ def _check_outputs(results: Mapping[str, Mapping[str, Any]], titles: Mapping[str
                 )
 
 
-def _lines(args: argparse.Namespace, found: _Comparison) -> list[str]:
+def _lines(found: _Comparison) -> list[str]:
     where = ", ".join(f"{what} {which}" for what, which in found.environment.items())
     threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
     lines = [
