@@ -27,7 +27,7 @@ def nested_loop(
     at_the_end: Mapping[int, Address],
     *,
     count: Address | None = None,
-    most: int = 0,
+    most: int,
     holds: Address | None = None,
     expected: int | None = None,
 ) -> NestedFlow:

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     import onnx
 
 
-def fused_model(path: str, title: str) -> onnx.ModelProto:
+def fused_model(path: str) -> onnx.ModelProto:
     """The model in the file `path` after ONNX Runtime's optimizations for all processors, its weights in memory.
 
     Where ONNX Runtime casts to a type that it has kernels for, that comes behind its fusions: it is asked once more.
     The result has the inputs and outputs of that file, its documentation and metadata, and nodes of ONNX Runtime's own
     domains.
-    Raises LayoutError, with the `title` of the model, where ONNX Runtime does not take it.
+    Raises LayoutError where ONNX Runtime does not take it.
     """
     import onnx
     import onnx.external_data_helper
 
     before = onnx.ModelProto.FromString(Path(path).read_bytes())
     with tempfile.TemporaryDirectory(prefix="layout-ir-") as folder:
-        written = _written(path, title, folder)
+        written = _written(path, folder)
         model = onnx.ModelProto.FromString(Path(written).read_bytes())
         if _casts(model) > _casts(before):
             folder = os.path.join(folder, "again")
             os.mkdir(folder)
-            model = onnx.ModelProto.FromString(Path(_written(written, title, folder)).read_bytes())
+            model = onnx.ModelProto.FromString(Path(_written(written, folder)).read_bytes())
         onnx.external_data_helper.load_external_data_for_model(model, folder)
     for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
         setattr(model, name, getattr(before, name))
@@ -53,7 +53,7 @@ def fused_model(path: str, title: str) -> onnx.ModelProto:
     return model
 
 
-def _written(path: str, title: str, folder: str) -> str:
+def _written(path: str, folder: str) -> str:
     """The file in `folder` to which ONNX Runtime has written the model of another file after its fusions."""
     written = os.path.join(folder, "fused.onnx")
     # Weights beside the graph: one message of protobuf holds two gibibytes at most.
@@ -62,7 +62,7 @@ def _written(path: str, title: str, folder: str) -> str:
         "session.optimized_model_external_initializers_file_name": "weights.bin",
         "session.optimized_model_external_initializers_min_size_in_bytes": "1048576",
     }
-    RuntimeSession(path, title, level="extended", settings=settings)
+    RuntimeSession(path, "the model", level="extended", settings=settings)
     return written
 
 

@@ -92,7 +92,7 @@ class Steps:
     pieces: tuple[Piece, ...]
 
     @staticmethod
-    def of_terms(terms: Sequence[UnitStride], count: int, low: int = 0) -> Steps:
+    def of_terms(terms: Sequence[UnitStride], count: int, low: int) -> Steps:
         """The function x -> what digits of `terms` (units from 1 on, dividing each other) say of low + x."""
         return Steps.strided(terms, count, low, 1)
 

@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 from layout_ir.argument_checks import check_program
 from layout_ir.backends.llvm.aot.object_file import FixedUnit
 from layout_ir.backends.llvm.aot.reorder_library import ReorderLibrary
-from layout_ir.backends.llvm.machine.known_cpus import features_needed, machine_named
+from layout_ir.backends.llvm.machine.known_cpus import features_needed
+from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.dialects.layout import ReorderOp
 from layout_ir.errors import LayoutError, public
 from layout_ir.passes.convert_to_linalg import REORDERS, convert_to_linalg
@@ -49,17 +50,16 @@ def to_mlir(
     return module
 
 
-def with_reorder_library(module: ModuleOp, target: str = "host") -> tuple[ModuleOp, ReorderLibrary | None]:
+def with_reorder_library(module: ModuleOp) -> tuple[ModuleOp, ReorderLibrary | None]:
     """The program in linalg whose reorders are calls, and the functions that it calls, None where there are none.
 
-    They are compiled for the machine `target`. Reorders with quantization parameters per channel stay ops: their
+    They are compiled for this machine. Reorders with quantization parameters per channel stay ops: their
     functions take more arguments. Raises LayoutError as `to_mlir` does, and where a reorder cannot be compiled.
     """
     module = module.clone()
     if not any(isinstance(op, ReorderOp) for op in module.walk()):
         return to_mlir(module), None
-    machine = machine_named(target)
-    library = ReorderLibrary.of_program(module, machine, needs=features_needed(target))
+    library = ReorderLibrary.of_program(module, host(), needs=features_needed("host"))
     plain = {unit.name for unit in library.units if isinstance(unit, FixedUnit) and not unit.arguments}
     names = {op: name for name, ops in library.uses.items() if name in plain for op in ops}
     with errors_of_pass("convert-layout-to-linalg", module):

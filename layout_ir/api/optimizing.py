@@ -147,4 +147,4 @@ def _fused(
         # In a context of its own: what a caller writes may wait for other results, this file is read now.
         Context().run(first.save, path)
         own = contents_left(path, "the model", level="all")
-        return fused_model(path, "the model"), sizes, own
+        return fused_model(path), sizes, own

@@ -35,9 +35,9 @@ def shape_values(value: SSAValue) -> tuple[int, ...] | None:
     return tuple(int(number) for number in values.get_values())  # pyright: ignore
 
 
-def _operand_values(op: Operation, number: int, count: int) -> tuple[int, ...] | None:
-    """The `count` numbers of a shape operand; None where there are others, or they are not known."""
-    values = shape_values(op.operands[number]) if number < len(op.operands) else None
+def _second_operand_values(op: Operation, count: int) -> tuple[int, ...] | None:
+    """The `count` numbers of a shape, operand 1; None where there are others, or they are not known."""
+    values = shape_values(op.operands[1]) if len(op.operands) > 1 else None
     return values if values is not None and len(values) == count else None
 
 
@@ -48,7 +48,7 @@ def cuts_of(op: Operation) -> list[Cut] | None:
         return list(zip(*(field.get_values() for field in fields), strict=True))
     if isinstance(op, SLICE):
         sizes = shape(op.results[0])
-        starts = _operand_values(op, 1, len(sizes))
+        starts = _second_operand_values(op, len(sizes))
         # A start that is -1, or a size that does not fit, is not one that tosa's verifier takes.
         ends = zip(starts or (), sizes, shape(op.operands[0]), strict=False)
         if starts is None or any(start < 0 or start + size > extent for start, size, extent in ends):
@@ -64,7 +64,7 @@ def widening_of(op: Operation) -> list[tuple[int, int]] | None:
         return list(zip(op.static_low.get_values(), op.static_high.get_values(), strict=True))
     if isinstance(op, PAD):
         source, result = shape(op.operands[0]), shape(op.results[0])
-        numbers = _operand_values(op, 1, 2 * len(result))
+        numbers = _second_operand_values(op, 2 * len(result))
         ends = None if numbers is None else list(zip(numbers[::2], numbers[1::2], strict=True))
         if ends is None or min(numbers or (0,)) < 0 or len(op.operands) != 3:
             return None
@@ -81,7 +81,7 @@ def multiples_of(op: Operation) -> tuple[int, ...] | None:
     if not isinstance(op, TILE):
         return None
     source, result = shape(op.operands[0]), shape(op.results[0])
-    found = _operand_values(op, 1, len(result))
+    found = _second_operand_values(op, len(result))
     fits = found is not None and all(
         count >= 1 and count * extent == whole
         for count, extent, whole in zip(found, source, result, strict=True)

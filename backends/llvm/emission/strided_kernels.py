@@ -158,12 +158,12 @@ def _planes(b: Builder, nest: Mapping[str, str]) -> Generator[tuple[str, str]]:
 _NEST_ARGUMENTS = "ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts, ptr noalias %extents"
 
 
-def _by_row(b: Builder, nest: Mapping[str, str], block: int) -> Generator[tuple[str, str, Value]]:
-    """Code for some rows of one column: source, destination, rows."""
-    number = b.put(f"udiv i64 {b.add(nest['rows'], block - 1)}, {block}")
+def _by_row(b: Builder, nest: Mapping[str, str]) -> Generator[tuple[str, str, Value]]:
+    """Code for some rows of one column, `ROWS` at most: source, destination, rows."""
+    number = b.put(f"udiv i64 {b.add(nest['rows'], ROWS - 1)}, {ROWS}")
     with _planes(b, nest) as (plane, out), b.loop(0, number) as k, b.loop(0, nest["cols"]) as c:
-        first = b.mul(k, block)
-        rows = b.min(b.sub(nest["rows"], first), block)
+        first = b.mul(k, ROWS)
+        rows = b.min(b.sub(nest["rows"], first), ROWS)
         src = b.at(b.at(plane, b.mul(first, nest["row_src"])), b.mul(c, nest["col_src"]))
         dst = b.at(b.at(out, b.mul(first, nest["row_dst"])), b.mul(c, nest["col_dst"]))
         yield src, dst, rows
@@ -174,7 +174,7 @@ def _elements(width: int) -> str:
     b = Builder()
     nest = _nest(b)
     type_ = f"i{8 * width}"
-    for src, dst, rows in _by_row(b, nest, ROWS):
+    for src, dst, rows in _by_row(b, nest):
         whole = b.put(f"lshr i64 {rows}, 2")
         with b.loop(0, whole) as i:
             first = b.mul(i, 4)
@@ -281,7 +281,7 @@ def _runs() -> str:
         with b.either(b.compare("sle", run, 2 * sizes[0])) as otherwise:
             vector = f"<{sizes[0]} x i8>"
             behind = b.sub(run, sizes[0])
-            for first, to, rows in _by_row(b, nest, ROWS):
+            for first, to, rows in _by_row(b, nest):
                 with b.loop(0, rows) as r:
                     src, dst = b.at(first, b.mul(r, nest["row_src"])), b.at(to, b.mul(r, nest["row_dst"]))
                     values = [b.load(vector, src), b.load(vector, src, behind)]

@@ -273,7 +273,7 @@ class ProductEmitter:
             left = columns - part.start * lanes
             factors = [
                 [
-                    load_leading(b, "float", b.at(pointer, 4 * v * lanes), lanes, columns - v * lanes, 4)
+                    load_leading(b, "float", b.at(pointer, 4 * v * lanes), lanes, columns - v * lanes)
                     for pointer in numbers
                 ]
                 for v in part

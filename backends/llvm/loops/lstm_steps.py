@@ -239,7 +239,7 @@ class _Emitter:
 
     def _load(self, b: Builder, pointer: str, element: Value, count: int) -> Vector:
         place = b.at(pointer, b.mul(element, 4))
-        return Vector(self._functions(b), load_leading(b, "float", place, self._lanes, count, 4), "f32")
+        return Vector(self._functions(b), load_leading(b, "float", place, self._lanes, count), "f32")
 
     def _spread_number(self, b: Builder, pointer: str) -> Vector:
         return Vector(self._functions(b), spread(b, "float", b.load("float", pointer), self._lanes), "f32")
@@ -342,7 +342,7 @@ class _Emitter:
         products = ((of_input, of_input_scale, 0), (of_state, of_state_scale, columns))
 
         def real(pointer: str, element: Value, here: int) -> Vector:
-            loaded = load_leading(b, "i32", b.at(pointer, b.mul(element, 4)), self._lanes, here, 4)
+            loaded = load_leading(b, "i32", b.at(pointer, b.mul(element, 4)), self._lanes, here)
             number = Vector(self._functions(b), loaded, "i32")
             if pointer == of_state and lstm.in_quads:
                 # What the zero point added to each level adds to the sum.

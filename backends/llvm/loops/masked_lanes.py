@@ -23,11 +23,12 @@ def masked_store(b: Builder, element: str, value: str, place: str, lanes: int, m
     b.do(f"call void @{name}(<{lanes} x {element}> {value}, ptr {place}, i32 {align}, <{lanes} x i1> {mask})")
 
 
-def load_leading(b: Builder, element: str, place: str, lanes: int, count: int, align: int) -> str:
-    """A vector of `lanes` elements of that LLVM type, of which the first `count`, or all, are read, the others 0."""
+def load_leading(b: Builder, element: str, place: str, lanes: int, count: int) -> str:
+    """A vector of `lanes` elements of that LLVM type, one of four bytes, of which the first `count`, or all, are read,
+    the others 0."""
     if count >= lanes:
-        return b.put(f"load <{lanes} x {element}>, ptr {place}, align {align}")
-    return masked_load(b, element, place, lanes, _leading(lanes, count), align)
+        return b.put(f"load <{lanes} x {element}>, ptr {place}, align 4")
+    return masked_load(b, element, place, lanes, _leading(lanes, count), 4)
 
 
 def store_leading(

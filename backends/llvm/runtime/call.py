@@ -127,7 +127,7 @@ def threads_for(size: int, threads: int) -> int:
 
 
 def choose_plan(
-    src: Layout, dst: Layout, dtype: str = "f32", *, threads: int | None = None, target: Machine | None = None,
+    src: Layout, dst: Layout, dtype: str = "f32", *, threads: int | None, target: Machine | None = None,
     measure: bool = True,
 ) -> Choice:  # fmt: skip
     """The plan that `compile_reorder` compiles with `tune`: remembered, or the fastest of a handful.

@@ -11,7 +11,7 @@ from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import flag, integer
 from layout_ir.dialects.nn.nn_op import DimImages, NNOp
-from layout_ir.dialects.nn.tensor_types import ELEMENTS, NUMBERS, Shape, check_dim, tensor_type
+from layout_ir.dialects.nn.tensor_types import ELEMENTS, NUMBERS, Shape, check_axis, tensor_type
 from layout_ir.errors import LayoutError
 
 INDICES = ("i32", "i64")
@@ -38,7 +38,7 @@ class GatherOp(NNOp):
     def infer(self) -> Shape:
         """The shape of x, with the extents of the indices for that of `axis`."""
         x, indices = self.shapes
-        check_dim("axis", self.axis, x)
+        check_axis(self.axis, x)
         return (*x[: self.axis], *indices, *x[self.axis + 1 :])
 
     def check_elements(self) -> None:
@@ -86,7 +86,7 @@ class ArgReduceOp(NNOp):
     def infer(self) -> Shape:
         """The shape of x with extent 1 in `axis`, or without that dim."""
         (x,) = self.shapes
-        check_dim("axis", self.axis, x)
+        check_axis(self.axis, x)
         if not x[self.axis]:
             raise LayoutError(
                 f"dim {self.axis} of operand 0 has no elements, of which none is the chosen one"

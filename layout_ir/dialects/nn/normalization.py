@@ -12,7 +12,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def
 
 from layout_ir.dialects.nn.attributes import integer, ints, number
 from layout_ir.dialects.nn.nn_op import NNOp
-from layout_ir.dialects.nn.tensor_types import Shape, check_axes, check_dim, shape_of
+from layout_ir.dialects.nn.tensor_types import Shape, check_axes, check_axis, shape_of
 from layout_ir.elements.elementwise_formulas import broadcast
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.interfaces import PadRead
@@ -193,7 +193,7 @@ class SoftmaxLikeOp(NNOp):
     def infer(self) -> Shape:
         """The shape of x."""
         (x,) = self.shapes
-        check_dim("axis", self.axis, x)
+        check_axis(self.axis, x)
         return x
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:

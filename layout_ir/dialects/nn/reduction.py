@@ -16,7 +16,7 @@ from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import flag, integer, ints
 from layout_ir.dialects.nn.nn_op import DimImages, NNOp
-from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_axes, check_dim, int_range
+from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_axes, check_axis, int_range
 from layout_ir.interfaces import PadRead
 
 REDUCIBLE = (*FLOATS, "i32", "ui32", "i64", "ui64")
@@ -230,5 +230,5 @@ class CumSumOp(NNOp):
     def infer(self) -> Shape:
         """The shape of x."""
         (x,) = self.shapes
-        check_dim("axis", self.axis, x)
+        check_axis(self.axis, x)
         return x

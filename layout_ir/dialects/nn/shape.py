@@ -10,7 +10,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, var_operand_def
 
 from layout_ir.dialects.nn.attributes import floats, integer, ints, keyword, number
 from layout_ir.dialects.nn.nn_op import NNOp
-from layout_ir.dialects.nn.tensor_types import ELEMENTS, NUMBERS, Shape, check_dim
+from layout_ir.dialects.nn.tensor_types import ELEMENTS, NUMBERS, Shape, check_axis
 from layout_ir.errors import LayoutError, shape_text
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -34,7 +34,7 @@ class ConcatOp(NNOp):
         if not self.operands:
             raise LayoutError(f"{self.name} takes at least 1 operand, not 0")
         first = self.shapes[0]
-        check_dim("axis", self.axis, first)
+        check_axis(self.axis, first)
         for position, shape in enumerate(self.shapes):
             if len(shape) != len(first) or _without(shape, self.axis) != _without(first, self.axis):
                 raise LayoutError(

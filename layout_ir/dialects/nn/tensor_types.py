@@ -38,16 +38,16 @@ def element_text(element: Attribute) -> str:
     return str(element)
 
 
-def check_dim(name: str, dim: int, shape: Shape) -> None:
-    """Raises LayoutError unless `dim`, the value of attribute `name`, is a dim of `shape`, from 0."""
-    if not 0 <= dim < len(shape):
-        raise LayoutError(f"{name} = {dim} is no dim of {shape_text(shape)}: not in 0..{len(shape) - 1}")
+def check_axis(axis: int, shape: Shape) -> None:
+    """Raises LayoutError unless `axis`, the value of the attribute, is a dim of `shape`, from 0."""
+    if not 0 <= axis < len(shape):
+        raise LayoutError(f"axis = {axis} is no dim of {shape_text(shape)}: not in 0..{len(shape) - 1}")
 
 
 def check_axes(axes: Sequence[int], shape: Shape) -> None:
     """Raises LayoutError unless `axes` are dims of `shape`, ascending and distinct."""
     for axis in axes:
-        check_dim("axis", axis, shape)
+        check_axis(axis, shape)
     if sorted(set(axes)) != list(axes):
         raise LayoutError(f"axes = {list(axes)} are not ascending and distinct")
 

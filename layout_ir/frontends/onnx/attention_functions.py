@@ -138,7 +138,7 @@ def attention(body: Body) -> Sequence[str]:
 
 def quantized_attention(body: Body) -> Sequence[str]:
     """QAttention: the same with a product of integers."""
-    projected = product_of_integers(body, (0, 1), (3, 4), (6, 7))
+    projected = product_of_integers(body, (3, 4), (6, 7))
     projected = body.add("Add", projected, body.input(2))
     return _attended(body, projected, [body.extent(1, 1) // 3] * 3, body.element(3), (5, 8, 9))
 

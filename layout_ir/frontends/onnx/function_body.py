@@ -219,11 +219,9 @@ Function = Callable[[Body], Sequence[str]]
 """Writes nodes; returns the names of the results."""
 
 
-def product_of_integers(
-    body: Body, factors: tuple[int, int], scales: tuple[int, int], zero_points: tuple[int, int]
-) -> str:
-    """The product of two inputs that are integers, as real numbers."""
-    inputs = [body.input(number) for number in factors]
+def product_of_integers(body: Body, scales: tuple[int, int], zero_points: tuple[int, int]) -> str:
+    """The product of the first two inputs, which are integers, as real numbers."""
+    inputs = [body.input(0), body.input(1)]
     inputs += [body.input(number) if body.has(number) else "" for number in zero_points]
     while not inputs[-1]:
         inputs.pop()

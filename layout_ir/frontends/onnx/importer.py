@@ -85,7 +85,7 @@ def import_model(
     *,
     weights: Mapping[str, NDArray[Any]],
     shapes: Mapping[str, Sequence[int]],
-    keep_quantized: bool = False,
+    keep_quantized: bool,
     converts: bool = False,
 ) -> ModuleOp:
     """The module of a loaded model, as `from_onnx` describes it; with `converts`, as `to_run` does. Raises

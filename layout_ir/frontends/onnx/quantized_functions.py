@@ -23,7 +23,7 @@ WINDOW = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides
 
 def product_to_float(body: Body) -> Sequence[str]:
     """MatMulIntegerToFloat."""
-    product = product_of_integers(body, (0, 1), (2, 3), (4, 5))
+    product = product_of_integers(body, (2, 3), (4, 5))
     return [body.add("Add", product, body.input(6)) if body.has(6) else product]
 
 

@@ -57,7 +57,7 @@ class BlockedPool:
                 return False  # the blocked kernel counts what lies behind the pads, too
             return set(node.ints("dilations") or (1,)) == {1}  # the blocked kernel has none
         if node.op_type == "ReduceMean":
-            axes = known_axes(node, REDUCTIONS["ReduceMean"], 1)
+            axes = known_axes(node, REDUCTIONS["ReduceMean"])
             return (
                 bool(axes)
                 and sorted(node.dim(a, 4) for a in axes or ()) == [2, 3]

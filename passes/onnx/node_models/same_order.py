@@ -104,11 +104,12 @@ def axes_attribute(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> N
     set_attribute(proto, "axes", [places[writer.node.dim(a, len(order))] for a in axes])
 
 
-def known_axes(node: Node, since: int, number: int) -> tuple[int, ...] | None:
-    """The axes of a node, an attribute before opset `since`; () where left out, None where not known."""
+def known_axes(node: Node, since: int) -> tuple[int, ...] | None:
+    """The axes of a node, an attribute before opset `since`, then its input 1; () where left out, None where not
+    known."""
     if node.opset < since or "axes" in node.attributes:
         return node.ints("axes") or ()
-    return node.known_ints(number) if node.input(number) else ()
+    return node.known_ints(1) if node.input(1) else ()
 
 
 def axis_as_input(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
@@ -196,13 +197,9 @@ def pad_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
         set_input(proto, 1, writer.picked(1, both))
 
 
-def list_adjust(number: int) -> Adjust:
-    """Input `number` has an entry per dim (the repeats of a Tile)."""
-
-    def adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
-        set_input(proto, number, writer.picked(number, order))
-
-    return adjust
+def list_as_input(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """Input 1 has an entry per dim (the repeats of a Tile)."""
+    set_input(proto, 1, writer.picked(1, order))
 
 
 # Places that are fixed --------------------------------------------------------------------------------------------
@@ -468,7 +465,7 @@ SAME_ORDER: dict[str, NodeModel] = {
     "ScatterElements": SameOrder(axis(0), ins=3),
     "Slice": SameOrder(slice_adjust, slice_fits),
     "Split": SameOrder(axis(0), outs=0),
-    "Tile": SameOrder(list_adjust(1)),
+    "Tile": SameOrder(list_as_input),
     "TopK": SameOrder(axis(-1), outs=2),
     **dict.fromkeys(
         (

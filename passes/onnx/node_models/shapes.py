@@ -109,7 +109,7 @@ class Squeeze:
         shape, result = node.shape(0), node.result_shape()
         if shape is None or result is None:
             return None
-        axes = known_axes(node, 13, 1)
+        axes = known_axes(node, 13)
         if axes == ():
             axes = tuple(d for d, extent in enumerate(shape) if extent == 1)
         if axes is None or len(shape) - len(axes) != len(result):
@@ -142,7 +142,7 @@ class Unsqueeze:
         return ranks_of(node), self._axes(node)
 
     def _axes(self, node: Node) -> tuple[int, ...] | None:
-        axes, shape, result = known_axes(node, 13, 1), node.shape(0), node.result_shape()
+        axes, shape, result = known_axes(node, 13), node.shape(0), node.result_shape()
         if not axes or shape is None or result is None or len(shape) + len(axes) != len(result):
             return None
         return tuple(sorted([node.dim(a, len(result)) for a in axes]))
@@ -237,7 +237,7 @@ class DroppingReduction:
         rank = len(node.shape(0) or ())
         if self.since is None:
             return (node.axis(0, rank),) if rank else None
-        axes = known_axes(node, self.since, 1)
+        axes = known_axes(node, self.since)
         if axes == ():
             return None if node.int("noop_with_empty_axes", 0) else identity(rank)
         return None if axes is None else tuple(sorted([node.dim(a, rank) for a in axes]))

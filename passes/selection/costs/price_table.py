@@ -246,8 +246,8 @@ def merged(tables: Iterable[PriceTable]) -> PriceTable:
     return found
 
 
-def chosen_source(table: PriceTable, threads: int | None = None, runtime: str | None = None) -> PriceSource:
-    """Whose prices of a table hold: the only ones there are, or those for this machine, these threads, this runtime.
+def chosen_source(table: PriceTable, threads: int | None = None) -> PriceSource:
+    """Whose prices of a table hold: the only ones there are, or those for this machine and these threads.
 
     Raises LayoutError where none or several are left.
     """
@@ -257,7 +257,6 @@ def chosen_source(table: PriceTable, threads: int | None = None, runtime: str | 
     left = sources
     for holds in (
         [threads is None or source.threads == threads for source in sources],
-        [runtime is None or source.runtime == runtime for source in sources],
         [source.machine == machine_name() for source in sources],
         [threads is not None or source.threads == 1 for source in sources],
     ):

@@ -35,7 +35,7 @@ def test_it_has_fewer_nodes_the_same_outputs_and_what_the_model_says_of_itself(t
     pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
     model, path = _model(), tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
-    fused = fused_model(str(path), "the network")
+    fused = fused_model(str(path))
     assert names(fused.graph.node) == ["FusedConv"]
     assert fused.metadata_props == model.metadata_props and fused.doc_string == model.doc_string
     assert fused.graph.metadata_props == model.graph.metadata_props
@@ -53,7 +53,7 @@ def test_weights_beside_the_model_are_in_what_comes_back(tmp_path: Path) -> None
     cast(Any, onnx).save_model(
         model, str(tmp_path / "model.onnx"), save_as_external_data=True, size_threshold=0
     )
-    fused = fused_model(str(tmp_path / "model.onnx"), "the network")
+    fused = fused_model(str(tmp_path / "model.onnx"))
     (tensor,) = fused.graph.initializer
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), weights)
 
@@ -62,5 +62,5 @@ def test_negative_a_model_that_onnx_runtime_does_not_take_is_named(tmp_path: Pat
     pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
     model = network([("NoSuchOperator", ["x"], "y", {})], {}, {"x": (1, 2)}, ["y"])
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(LayoutError, match="does not take the network"):
-        fused_model(str(tmp_path / "model.onnx"), "the network")
+    with pytest.raises(LayoutError, match="does not take the model"):
+        fused_model(str(tmp_path / "model.onnx"))

@@ -96,7 +96,7 @@ def _integer_nodes(model: onnx.ModelProto, folder: Path) -> int:
     """The nodes on integers that ONNX Runtime makes of a model."""
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString())
-    return sum(op_type.startswith("QLinear") for op_type in op_types(fused_model(str(path), "model")))
+    return sum(op_type.startswith("QLinear") for op_type in op_types(fused_model(str(path))))
 
 
 @pytest.mark.parametrize("transposed", [False, True])
