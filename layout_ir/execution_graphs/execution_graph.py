@@ -181,14 +181,6 @@ def permuted(order: Format, permutation: Sequence[int]) -> Format:
     )
 
 
-def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
-    """The permutation that undoes `permutation`."""
-    result = [0] * len(permutation)
-    for new, old in enumerate(permutation):
-        result[old] = new
-    return tuple(result)
-
-
 def format_text(layout: Format | None) -> str:
     """The tag of a Format in the letters a, b, c, its notation where it has no tag, `?` for None."""
     if layout is None:

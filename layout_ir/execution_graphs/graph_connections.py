@@ -12,9 +12,9 @@ from layout_ir.execution_graphs.execution_graph import (
     Node,
     Operand,
     Value,
-    inverse,
     permuted,
 )
+from layout_ir.passes.onnx.orders import inverse
 
 
 class Connections:
