@@ -19,6 +19,8 @@ from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.foreign.structured import shape
 
 SLICE, PAD, TILE, REVERSE = (TOSA_OPS[f"tosa.{name}"] for name in ("slice", "pad", "tile", "reverse"))
+RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp, TOSA_OPS["tosa.reshape"])
+"""Ops that give the same elements other dims."""
 
 Cut = tuple[int, int, int]
 """Start, size and step of a slice of one dim; DYNAMIC_INDEX for what only the run time knows."""

@@ -37,8 +37,6 @@ from layout_ir.foreign.scalar import constant_value
 from layout_ir.passes.physical.op_rewrites import concatenated
 from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue, unknown_pads
 
-RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp, TOSA_OPS["tosa.reshape"])
-
 T = TypeVar("T")
 
 Number = SSAValue | int
@@ -69,7 +67,7 @@ def rewrite_move(
             return _insert(build, op, values[op.source], values[op.dest], result)
         case tensor.CastOp():
             return build.kept(values[op.source], result)
-        case _ if isinstance(op, RESHAPES):
+        case _ if isinstance(op, movement.RESHAPES):
             return _reshape(build, op, values[op.operands[0]], result)
         case _ if isinstance(op, movement.SLICE):
             made = _slice(build, _known(movement.cuts_of(op)), values[op.operands[0]], result)

@@ -155,8 +155,8 @@ def _view(op: Operation, target: Target) -> FormatOptions:
     return FormatOptions((), of, ((0, op.input), (1, op.result)))
 
 
-def _constant(op: Operation, target: Target) -> FormatOptions:
-    """Any Format, free: the bytes are written when the program is built."""
+def _maker(op: Operation, target: Target) -> FormatOptions:
+    """Any Format of the result; free, for something has to make the tensor anyway."""
     result = op.results[0]
 
     def of(tensor: int, fmt: Format) -> Iterator[LayoutOption]:
@@ -167,7 +167,7 @@ def _constant(op: Operation, target: Target) -> FormatOptions:
 
 
 view_options = FormatModel(_view)
-constant_options = FormatModel(_constant)
+maker_options = FormatModel(_maker)
 
 
 def reorder_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
@@ -201,7 +201,7 @@ _BUILT_IN: tuple[tuple[type[Operation], Model], ...] = (
     (nn.ConvOp, conv_options),
     (nn.GemmOp, gemm_options),
     (nn.MatmulOp, matmul_options),
-    (nn.ConstantOp, constant_options),
+    (nn.ConstantOp, maker_options),
     (nn.OpaqueOp, opaque_options),
     (ReorderOp, reorder_options),
     (ViewOp, view_options),

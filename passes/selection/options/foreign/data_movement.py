@@ -14,7 +14,6 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects.layout import is_any, is_tensor, layout_of
-from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.errors import LayoutError
 from layout_ir.foreign import movement
 from layout_ir.interfaces import LayoutOption
@@ -31,7 +30,6 @@ from layout_ir.passes.selection.options.tensor_formats import (
     widens_at_blocks,
 )
 
-RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp, TOSA_OPS["tosa.reshape"])
 MAKERS = (tensor.EmptyOp, tensor.SplatOp, arith.ConstantOp, tosa.ConstOp)
 """Ops that make a tensor in whatever Format is asked for, pads as its type says."""
 CONCATS = (tensor.ConcatOp, tosa.ConcatOp)
@@ -61,17 +59,6 @@ def _reshape(op: Operation, target: Target) -> FormatOptions:
             yield LayoutOption((here, *rest), (there,), 0)
 
     return FormatOptions((), of, (tensors[0], tensors[last]))
-
-
-def _maker(op: Operation, target: Target) -> FormatOptions:
-    """Any Format; free, for something has to make the tensor anyway."""
-    (result,) = op.results
-
-    def of(k: int, fmt: Format) -> Iterator[LayoutOption]:
-        if bound(fmt, result) is not None:
-            yield LayoutOption((), (fmt,), 0)
-
-    return FormatOptions((), of, ((0, result),))
 
 
 def _concat(op: Operation, target: Target) -> FormatOptions:
@@ -114,7 +101,6 @@ def _numbered(op: Operation, target: Target) -> FormatOptions:
 
 
 reshape_options = FormatModel(_reshape)
-maker_options = FormatModel(_maker)
 concat_options = FormatModel(_concat)
 cut_options = FormatModel(_cut)
 numbered_options = FormatModel(_numbered)

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 from layout_ir.dialects.layout import is_tensor
 from layout_ir.dialects.upstream.linalg_relayout import RelayoutOp
 from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
+from layout_ir.foreign import movement
 from layout_ir.foreign.pointwise import pointwise_operands
 from layout_ir.foreign.structured import ELEMENTWISE, TOSA_STRUCTURED
 from layout_ir.interfaces import PadBehaviour
@@ -24,6 +25,7 @@ from layout_ir.passes.selection.options.foreign import data_movement, padding, r
 from layout_ir.passes.selection.options.foreign.class_keys import class_key
 from layout_ir.passes.selection.options.foreign.pointwise_options import pointwise_options
 from layout_ir.passes.selection.options.foreign.structured_options import structured_options
+from layout_ir.passes.selection.options.models import maker_options
 
 STRUCTURED: tuple[type[Operation], ...] = (
     LinalgStructuredOperation,
@@ -39,8 +41,8 @@ STRUCTURED: tuple[type[Operation], ...] = (
 _MODELS: tuple[tuple[tuple[type[Operation], ...], Model], ...] = (
     ((RelayoutOp,), relayout_options.relayout_options),
     (STRUCTURED, structured_options),
-    (data_movement.RESHAPES, data_movement.reshape_options),
-    (data_movement.MAKERS, data_movement.maker_options),
+    (movement.RESHAPES, data_movement.reshape_options),
+    (data_movement.MAKERS, maker_options),
     (data_movement.CONCATS, data_movement.concat_options),
     (data_movement.CUTS, data_movement.cut_options),
     (data_movement.NUMBERED, data_movement.numbered_options),
@@ -76,7 +78,7 @@ def behaviour_of(op: Operation) -> PadBehaviour | None:
         return PadBehaviour()
     if isinstance(op, STRUCTURED):
         return _DERIVED
-    if isinstance(op, data_movement.RESHAPES):
+    if isinstance(op, movement.RESHAPES):
         return _VIEW
     return _MOVING if isinstance(op, _MOVES) else None
 

@@ -14,9 +14,9 @@ from layout_ir.passes.selection.options.foreign.data_movement import (
     concat_options,
     cut_options,
     keeps_view,
-    maker_options,
     reshape_options,
 )
+from layout_ir.passes.selection.options.models import maker_options
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.options.tensor_formats import Candidates
 from tests.programs import parse
