@@ -25,17 +25,16 @@ from typing import TYPE_CHECKING, cast
 from layout_ir.passes.onnx.model_constants import constant_tensor
 from layout_ir.passes.onnx.model_graph import VIEWS, Graph, Node, transpose_perm
 from layout_ir.passes.onnx.names_in_use import drop_unused
-from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
+from layout_ir.passes.onnx.node_models.same_order import BY_ELEMENT
 from layout_ir.passes.onnx.orders import is_static
 from layout_ir.passes.onnx.view_chains import Digits
 
 if TYPE_CHECKING:
     import onnx
 
-_BY_ELEMENT = frozenset((*ELEMENTWISE, "DequantizeLinear", "QuantizeLinear"))
 _VIEWS = frozenset((*VIEWS, "DepthToSpace", "SpaceToDepth"))
 _CUTS = frozenset(("DepthToSpace", "Reshape", "SpaceToDepth"))
-_KEEPING_CUTS = _VIEWS | _BY_ELEMENT
+_KEEPING_CUTS = _VIEWS | BY_ELEMENT
 
 
 def may_dilate(proto: onnx.GraphProto) -> bool:
@@ -297,7 +296,7 @@ def _is_link(node: Node) -> bool:
         return node.op_type != "Transpose" or transpose_perm(node) is not None
     others = [node.shape(k) for k, name in enumerate(node.inputs) if k and name]
     is_single = all(shape is not None and all(n == 1 for n in shape) for shape in others)
-    return node.op_type in _BY_ELEMENT and is_single and shapes[0] == shapes[1]
+    return node.op_type in BY_ELEMENT and is_single and shapes[0] == shapes[1]
 
 
 def _follow(digits: Digits, node: Node) -> bool:

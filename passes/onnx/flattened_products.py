@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from layout_ir.passes.onnx.model_constants import constant_tensor
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
-from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
+from layout_ir.passes.onnx.node_models.same_order import BY_ELEMENT
 from layout_ir.passes.onnx.orders import inverse
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _WEIGHTS = {"Gemm": 1, "MatMul": 1, "MatMulInteger": 1, "QLinearMatMul": 3}
 """Products of rows, with the input that has the weights."""
-_BY_ELEMENT = frozenset((*ELEMENTWISE, "DequantizeLinear", "QuantizeLinear"))
 
 
 def may_fold(proto: onnx.GraphProto) -> bool:
@@ -47,7 +46,7 @@ def may_fold(proto: onnx.GraphProto) -> bool:
             continue
         elif node.op_type in ("Flatten", "Reshape"):
             return True
-        elif node.op_type in _BY_ELEMENT:
+        elif node.op_type in BY_ELEMENT:
             moved.update(node.output)
     return False
 
@@ -133,7 +132,7 @@ class _Flattening:
                     # Of the dims in front it says what it said.
                     if not 0 <= node.int("start", 0) <= node.int("end", self.lead + 1) <= self.lead:
                         return False
-                elif node.op_type in _BY_ELEMENT and len(node.outputs) == 1:
+                elif node.op_type in BY_ELEMENT and len(node.outputs) == 1:
                     if not all(
                         self._add_operand(node, k, is_row) for k in range(len(node.inputs)) if k != number
                     ):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SMALL = 1024
 """Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
 
-_FLOATS = frozenset((1, 10, 11, 16))
+FLOATS = frozenset((1, 10, 11, 16))
 """FLOAT, FLOAT16, DOUBLE and BFLOAT16, as TensorProto numbers element types."""
 _ELEMENTS = ("double_data", "float_data", "int32_data", "raw_data")
 """The fields of a tensor that may have the elements of these."""
@@ -279,7 +279,7 @@ def _drop_elements(graph: onnx.GraphProto) -> None:
         if node.op_type == "Constant" and not domain_of(node.domain):
             tensors += [attribute.t for attribute in node.attribute if attribute.name == "value"]
     for tensor in tensors:
-        if tensor.data_type in _FLOATS and prod(tensor.dims[:]) > SMALL:
+        if tensor.data_type in FLOATS and prod(tensor.dims[:]) > SMALL:
             for name in _ELEMENTS:
                 tensor.ClearField(name)
             tensor.data_location = tensor.EXTERNAL

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from layout_ir.passes.onnx.graph_output import set_attribute
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
-from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
+from layout_ir.passes.onnx.node_models.same_order import BY_ELEMENT
 from layout_ir.passes.onnx.orders import (
     Extent,
     Order,
@@ -31,9 +31,6 @@ from layout_ir.passes.onnx.orders import (
     is_identity,
     is_static,
 )
-
-_UNIFORM = frozenset((*ELEMENTWISE, "QuantizeLinear", "DequantizeLinear"))
-"""Operators that work on single elements, where they have one operand of more than one."""
 
 
 def stack_concats(graph: Graph) -> None:
@@ -104,7 +101,7 @@ def _is_shape(node: Node) -> bool:
 
 def _operand(node: Node) -> int | None:
     """The number of the operand that a node works on element by element, with scalars beside it; None for others."""
-    if node.op_type not in _UNIFORM or node.domain not in ("", "com.microsoft") or len(node.outputs) != 1:
+    if node.op_type not in BY_ELEMENT or node.domain not in ("", "com.microsoft") or len(node.outputs) != 1:
         return None
     large = [k for k, name in enumerate(node.inputs) if name and node.shape(k) not in ((), (1,))]
     if len(large) != 1 or node.shape(large[0]) is None or node.shape(large[0]) != node.result_shape():

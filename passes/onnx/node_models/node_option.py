@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from layout_ir.passes.onnx.inferred_types import SMALL
+from layout_ir.passes.onnx.inferred_types import FLOATS, SMALL
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.orders import Order
 from layout_ir.passes.onnx.value_shapes import without_made_up
@@ -78,11 +78,6 @@ def option_of(
     )
 
 
-_NEVER_LOOKED_AT = frozenset((1, 10, 11, 16))
-"""Element types of constants of which no model looks at the elements, as TensorProto numbers them: f32, f16, f64, bf16.
-"""
-
-
 def all_of(node: Node) -> tuple[Any, ...]:
     """All that a model may look at to say what the options of a node are: operator, attributes, types, small constants.
 
@@ -104,7 +99,8 @@ def all_of(node: Node) -> tuple[Any, ...]:
         tensor = constants.get(name)
         if tensor is None:
             continue
-        if tensor.data_type in _NEVER_LOOKED_AT or prod(tensor.dims[:]) > SMALL:
+        # No model looks at floats.
+        if tensor.data_type in FLOATS or prod(tensor.dims[:]) > SMALL:
             parts.append(b"")
         elif tensor.HasField("raw_data") and name not in graph.folded:
             parts.append(tensor.raw_data)

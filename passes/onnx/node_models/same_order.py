@@ -409,6 +409,9 @@ ELEMENTWISE = (
     "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
 )  # fmt: skip
 
+BY_ELEMENT = frozenset((*ELEMENTWISE, "DequantizeLinear", "QuantizeLinear"))
+"""Operators that work on single elements, where they have one operand of more than one."""
+
 REDUCTIONS = {
     "ReduceL1": 18, "ReduceL2": 18, "ReduceLogSum": 18, "ReduceLogSumExp": 18, "ReduceMax": 18, "ReduceMean": 18,
     "ReduceMin": 18, "ReduceProd": 18, "ReduceSum": 13, "ReduceSumSquare": 18,
