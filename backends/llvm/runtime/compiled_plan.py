@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import index
@@ -24,8 +23,6 @@ from layout_ir.errors import LayoutError
 
 Values = Mapping[str, Any]
 """Runtime parameters: quantization parameters that are given with a call, by name."""
-
-_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 def check_buffer(array: NDArray[Any], plan: Plan, *, writes: bool, size: int) -> None:
@@ -131,7 +128,7 @@ class _Checked:
     def __init__(self, plan: Plan, code: Code, name: str, threads: int = 1) -> None:
         self.plan = plan
         self.code = code  # keeps the machine code
-        self.call = _SIGNATURE(code.address(name))
+        self.call = thread_pool.PART_SIGNATURE(code.address(name))
         self.sizes = index(plan.src_bytes), index(plan.dst_bytes)
         no_wake = threads > 1 and sum(self.sizes) < threads * host().profile.wake_bytes
         self.threads = threads + thread_pool.NO_WAKE if no_wake else threads

@@ -6,7 +6,6 @@ call takes the first plan whose guards its shape meets; where none does, the sha
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import index
@@ -51,8 +50,6 @@ _LEAST = 4 << 10
 _lock = RLock()
 fork_safe(_lock)
 
-_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-
 # The pool calls functions of two pointers, so the arguments of a kernel are put into a block: source, destination,
 # extents.
 _ENTRY = """\
@@ -75,7 +72,7 @@ class _Compiled:
         text = module_text([function, _ENTRY], plan.machine)
         self.code = Code(text, plan.machine, ["reorder"], key=text)
         self.address = self.code.address("reorder")
-        self.call = _SIGNATURE(self.address)
+        self.call = thread_pool.PART_SIGNATURE(self.address)
 
 
 class DynamicKernel:

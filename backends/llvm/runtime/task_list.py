@@ -8,7 +8,6 @@ while there is work, however unequal the tasks are.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -107,10 +106,7 @@ class TaskList:
         if self.threads > 1:
             thread_pool.ensure(self.threads).parallel(address, int(memory.ctypes.data), 0, self.threads)
         else:
-            _SIGNATURE(address)(int(memory.ctypes.data), 0, 0, 1)
-
-
-_SIGNATURE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+            thread_pool.PART_SIGNATURE(address)(int(memory.ctypes.data), 0, 0, 1)
 
 
 def _parameter_addresses(task: Task) -> list[int]:

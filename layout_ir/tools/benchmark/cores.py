@@ -8,7 +8,6 @@ before and after it measures.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from functools import cache
 from time import perf_counter
@@ -74,7 +73,7 @@ def cores(threads: int) -> float:
     results = np.zeros(8 * threads, np.int64)
     code = _code()  # held: of threads that come first together each has its own
     where, work = int(results.ctypes.data), code.address("multiply")
-    alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(work)
+    alone = thread_pool.PART_SIGNATURE(work)
     together = thread_pool.ensure(threads).parallel
     least = [float("inf")] * 2
     for _ in range(3):
@@ -99,9 +98,7 @@ def clock() -> float:
     results = np.zeros(8, np.int64)
     code = _code()
     where = int(results.ctypes.data)
-    alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-        code.address("multiply")
-    )
+    alone = thread_pool.PART_SIGNATURE(code.address("multiply"))
     least = float("inf")
     for _ in range(50):
         start = perf_counter()
