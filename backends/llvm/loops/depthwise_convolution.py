@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle, spread
 from layout_ir.backends.llvm.loops.channel_windows import DECLARATIONS, ChannelWindows, Tile
-from layout_ir.backends.llvm.loops.integer_sums import requantized, sums_of_pairs
+from layout_ir.backends.llvm.loops.integer_sums import bytes_of_result, requantized, sums_of_pairs
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
@@ -90,7 +90,7 @@ class _Emitter:
     @property
     def width(self) -> int:
         """Bytes of a result."""
-        return 4 if self.conv.requantization is None else 1
+        return bytes_of_result(self.conv.requantization)
 
     @property
     def windows(self) -> ChannelWindows:

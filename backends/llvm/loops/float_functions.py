@@ -30,7 +30,8 @@ _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860677e-06
 
 _LOG2E = 1 / math.log(2)
 _WIDTH = {"f32": 32, "f64": 64}
-_ELEMENT = {"f32": "float", "f64": "double"}
+FLOAT_TYPES = {"f32": "float", "f64": "double"}
+"""Of floats that are computed in, in LLVM IR."""
 
 _EXP = (0.5, 0.166665137, 0.0416664146, 0.00836952683, 0.00139396288)
 """(exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2."""
@@ -64,16 +65,16 @@ class FloatFunctions(Arithmetic):
 
     def constant(self, value: float, number: str = "f32") -> str:
         """`value` in every lane, written without its type."""
-        return self.splat(_ELEMENT[number], literal(value, number))
+        return self.splat(FLOAT_TYPES[number], literal(value, number))
 
     def binary(self, verb: str, x: str, y: str | float, number: str = "f32") -> str:
         """The instruction `verb` (fadd, fmul, ...) of two vectors, or a vector and a number."""
         right = y if isinstance(y, str) else self.constant(y, number)
-        return self.b.put(f"{verb} {self.vector(_ELEMENT[number])} {x}, {right}")
+        return self.b.put(f"{verb} {self.vector(FLOAT_TYPES[number])} {x}, {right}")
 
     def fma(self, x: str, y: str | float, z: str | float, number: str = "f32") -> str:
         """x * y + z, in one rounding where the machine has that instruction."""
-        vector = self.vector(_ELEMENT[number])
+        vector = self.vector(FLOAT_TYPES[number])
         y, z = (v if isinstance(v, str) else self.constant(v, number) for v in (y, z))
         name = f"llvm.fmuladd.v{self.size}{number}"
         return self.b.put(f"call {vector} @{name}({vector} {x}, {vector} {y}, {vector} {z})")
@@ -88,18 +89,18 @@ class FloatFunctions(Arithmetic):
 
     def unary(self, name: str, x: str, number: str = "f32") -> str:
         """The intrinsic `llvm.name` of a vector: one that is an instruction, or a few."""
-        vector = self.vector(_ELEMENT[number])
+        vector = self.vector(FLOAT_TYPES[number])
         return self.b.put(f"call {vector} @llvm.{name}.v{self.size}{number}({vector} {x})")
 
     def flags(self, relation: str, x: str, y: str | float, number: str = "f32") -> str:
         """How every lane compares: a vector of i1."""
         right = y if isinstance(y, str) else self.constant(y, number)
-        return self.b.put(f"fcmp {relation} {self.vector(_ELEMENT[number])} {x}, {right}")
+        return self.b.put(f"fcmp {relation} {self.vector(FLOAT_TYPES[number])} {x}, {right}")
 
     def pick(self, flags: str, yes: str | float, no: str | float, number: str = "f32") -> str:
         """Lanes of `yes` where the flag is set, else of `no`."""
         yes, no = (v if isinstance(v, str) else self.constant(v, number) for v in (yes, no))
-        return self.choose(flags, _ELEMENT[number], yes, no)
+        return self.choose(flags, FLOAT_TYPES[number], yes, no)
 
     def at_most(self, x: str, bound: float, number: str = "f32") -> str:
         """The smaller one of x and a number; NaN stays."""
@@ -111,7 +112,7 @@ class FloatFunctions(Arithmetic):
 
     def with_sign_of(self, size: str, sign: str, number: str = "f32") -> str:
         """The magnitude of one number with the sign of another."""
-        vector = self.vector(_ELEMENT[number])
+        vector = self.vector(FLOAT_TYPES[number])
         return self.b.put(
             f"call {vector} @llvm.copysign.v{self.size}{number}({vector} {size}, {vector} {sign})"
         )
@@ -119,12 +120,12 @@ class FloatFunctions(Arithmetic):
     def as_bits(self, x: str, number: str = "f32") -> str:
         """The bits of a float as integers."""
         to = self.vector(f"i{_WIDTH[number]}")
-        return self.b.put(f"bitcast {self.vector(_ELEMENT[number])} {x} to {to}")
+        return self.b.put(f"bitcast {self.vector(FLOAT_TYPES[number])} {x} to {to}")
 
     def of_bits(self, x: str, number: str = "f32") -> str:
         """The floats with these bits."""
         from_ = self.vector(f"i{_WIDTH[number]}")
-        return self.b.put(f"bitcast {from_} {x} to {self.vector(_ELEMENT[number])}")
+        return self.b.put(f"bitcast {from_} {x} to {self.vector(FLOAT_TYPES[number])}")
 
     def _nearest(self, x: str, factor: float, number: str = "f32") -> tuple[str, str]:
         """x * factor rounded to an integer: as a float, and as the low bits of an integer."""
@@ -203,7 +204,7 @@ class FloatFunctions(Arithmetic):
 
     def minus(self, x: str, number: str = "f32") -> str:
         """-x."""
-        return self.b.put(f"fneg {self.vector(_ELEMENT[number])} {x}")
+        return self.b.put(f"fneg {self.vector(FLOAT_TYPES[number])} {x}")
 
     # Logarithms -------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.emission.iteration import Partition, partition
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
-from layout_ir.backends.llvm.loops.integer_sums import requantized, sums_of_pairs
+from layout_ir.backends.llvm.loops.integer_sums import bytes_of_result, requantized, sums_of_pairs
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
 from layout_ir.backends.llvm.loops.masked_lanes import load_leading, store_leading
 from layout_ir.backends.llvm.machine.machine import Machine, host
@@ -194,7 +194,7 @@ class ProductEmitter:
 
     @property
     def _result_width(self) -> int:
-        return 4 if self.conv.requantization is None else 1
+        return bytes_of_result(self.conv.requantization)
 
     def _blocks(self, items: int, rows: int) -> int:
         """In how many blocks rows are cut, so that threads have several of so many items each, where they can."""

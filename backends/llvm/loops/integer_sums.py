@@ -15,6 +15,11 @@ _INSTRUCTIONS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.51
 """By lanes of 32 bits, the instruction of x86 that multiplies pairs of 16 bits and adds both products."""
 
 
+def bytes_of_result(made: Requantization | None) -> int:
+    """Bytes of each result: those of a sum where nothing is made of it."""
+    return 4 if made is None else 1
+
+
 def sums_of_pairs(b: Builder, machine: Machine, lanes: int, left: str, right: str) -> str:
     """Per lane of 32 bits the sum of the products of two numbers of 16 bits."""
     size = 2 * lanes

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.emission.iteration import partition
 from layout_ir.backends.llvm.emission.kernels.lanes import literal
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, spread
+from layout_ir.backends.llvm.loops.float_functions import FLOAT_TYPES
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_function
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
@@ -31,7 +32,6 @@ from layout_ir.errors import LayoutError
 _REGISTERS = 8
 """Vectors of channels that are added up side by side: half of the registers that AVX2 has."""
 
-_TYPES = {"f32": "float", "f64": "double"}
 
 _TENSORS = 4
 """x, the regions, their batches, and the result: the addresses of a call."""
@@ -50,7 +50,7 @@ class RegionPooling:
 
         Raises LayoutError for element types that there is no code for, and for what has no elements.
         """
-        if dtype not in _TYPES or not prod((*shape, *regions.extents)):
+        if dtype not in FLOAT_TYPES or not prod((*shape, *regions.extents)):
             raise LayoutError(f"no code for regions of {dtype} {shape}")
         machine = host()
         self._has_count = count is None
@@ -104,7 +104,7 @@ class _Emitter:
     @property
     def real(self) -> str:
         """The type of elements, of which positions are, too."""
-        return _TYPES[self.dtype]
+        return FLOAT_TYPES[self.dtype]
 
     @property
     def width(self) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.emission.iteration import partition
 from layout_ir.backends.llvm.emission.kernels.lanes import literal
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle, spread
-from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
+from layout_ir.backends.llvm.loops.float_functions import FLOAT_TYPES, FloatFunctions
 from layout_ir.backends.llvm.loops.loop_calls import argument_row, loop_code, loop_function
 from layout_ir.backends.llvm.loops.masked_lanes import masked_load, masked_store
 from layout_ir.backends.llvm.loops.vector_numpy import Vector, VectorNumPy
@@ -29,8 +29,6 @@ from layout_ir.errors import LayoutError
 
 _SHARED = 1 << 18
 """Elements of all windows from which on threads share a call: some ten microseconds."""
-
-_ELEMENTS = {"f32": "float", "f64": "double"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def has_row_code(windows: RowWindows, dtype: str) -> bool:
     """Whether there is code for windows over elements of that type."""
     # Places are numbers of 32 bits.
     fits = max(*windows.source, windows.span(windows.results[-1])) < 1 << 30
-    return dtype in _ELEMENTS and fits and windows.lanes(host(), int(dtype[1:]) // 8) > 0
+    return dtype in FLOAT_TYPES and fits and windows.lanes(host(), int(dtype[1:]) // 8) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ class _Emitter:
 
     @property
     def _kind(self) -> str:
-        return f"<{self._size} x {_ELEMENTS[self.dtype]}>"
+        return f"<{self._size} x {FLOAT_TYPES[self.dtype]}>"
 
     def text(self) -> str:
         """The function `loops`."""
@@ -165,7 +163,7 @@ class _Emitter:
         if not tile.is_inside:
             masks = [self._below(b, b.add(begin, v * size), windows.source[-1]) for v in range(self._vectors)]
         at = b.at(source, b.mul(begin, width))
-        element = _ELEMENTS[self.dtype]
+        element = FLOAT_TYPES[self.dtype]
         neutral = f"splat ({element} {self._neutral})"
 
         def joined(level: int, at: str, values: list[str]) -> list[str]:
@@ -242,7 +240,7 @@ class _Emitter:
 
     def _chosen(self, b: Builder, vectors: Sequence[str], places: Sequence[int]) -> str:
         """The numbers at these places of vectors that lie side by side, one per lane."""
-        size, element, found = self._size, _ELEMENTS[self.dtype], "poison"
+        size, element, found = self._size, FLOAT_TYPES[self.dtype], "poison"
         for number in sorted({place // size for place in places}):
             here = [
                 size + place % size if place // size == number else k if place // size < number else None
@@ -254,7 +252,7 @@ class _Emitter:
 
     def _counts(self, b: Builder, counts: Sequence[Shape], places: Sequence[Value], tile: _Tile) -> str:
         """How many elements the windows of a tile count, at least one."""
-        element, size = _ELEMENTS[self.dtype], self._size
+        element, size = FLOAT_TYPES[self.dtype], self._size
         *outer, last = [[max(count, 1) for count in of_dim] for of_dim in counts]
         if all(len(set(of_dim)) == 1 for of_dim in (*outer, last)):
             count = prod(of_dim[0] for of_dim in (*outer, last))
