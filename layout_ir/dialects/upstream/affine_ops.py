@@ -212,12 +212,7 @@ class DelinearizeIndexOp(IRDLOperation):
             printer.print_list(self.result_types, printer.print_attribute)
 
     def verify_(self) -> None:
-        verify_dynamic_index_list(self.static_basis.get_values(), self.dynamic_basis, DYNAMIC_INDEX)
-        digits, radices = len(self.multi_index), len(self.static_basis)
-        if digits not in (radices, radices + 1):
-            raise VerifyException(
-                f"{digits} digits for {radices} radices, of which the first may be left out"
-            )
+        _verify_radices(self)
 
 
 @irdl_op_definition
@@ -273,12 +268,15 @@ class LinearizeIndexOp(IRDLOperation):
         printer.print_attribute(self.linear_index.type)
 
     def verify_(self) -> None:
-        verify_dynamic_index_list(self.static_basis.get_values(), self.dynamic_basis, DYNAMIC_INDEX)
-        digits, radices = len(self.multi_index), len(self.static_basis)
-        if digits not in (radices, radices + 1):
-            raise VerifyException(
-                f"{digits} digits for {radices} radices, of which the first may be left out"
-            )
+        _verify_radices(self)
+
+
+def _verify_radices(op: DelinearizeIndexOp | LinearizeIndexOp) -> None:
+    """Raises VerifyException unless there is a digit for each radix, and at most one in front of them."""
+    verify_dynamic_index_list(op.static_basis.get_values(), op.dynamic_basis, DYNAMIC_INDEX)
+    digits, radices = len(op.multi_index), len(op.static_basis)
+    if digits not in (radices, radices + 1):
+        raise VerifyException(f"{digits} digits for {radices} radices, of which the first may be left out")
 
 
 AFFINE_OPS: tuple[type[Operation], ...] = (IfOp, MaxOp, DelinearizeIndexOp, LinearizeIndexOp)

@@ -17,7 +17,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from layout_ir.dialects.upstream.operand_syntax import parse_index, parse_indices, print_values
+from layout_ir.dialects.upstream.operand_syntax import parse_index, parse_indices, print_element
 
 
 class _DmaOp(IRDLOperation):
@@ -49,11 +49,6 @@ class _DmaOp(IRDLOperation):
 
 def _parse_element(parser: Parser) -> tuple[UnresolvedOperand, list[SSAValue]]:
     return parser.parse_unresolved_operand(), parse_indices(parser)
-
-
-def _print_element(printer: Printer, buffer: SSAValue, indices: Sequence[SSAValue]) -> None:
-    printer.print_ssa_value(buffer)
-    print_values(printer, indices, "[]")
 
 
 @irdl_op_definition
@@ -89,13 +84,13 @@ class DmaStartOp(_DmaOp):
     def print(self, printer: Printer) -> None:
         (source, destination, tag), count, strides = self._parts()
         printer.print_string(" ")
-        _print_element(printer, *source)
+        print_element(printer, *source)
         printer.print_string(", ")
-        _print_element(printer, *destination)
+        print_element(printer, *destination)
         printer.print_string(", ")
         printer.print_ssa_value(count)
         printer.print_string(", ")
-        _print_element(printer, *tag)
+        print_element(printer, *tag)
         for stride in strides:
             printer.print_string(", ")
             printer.print_ssa_value(stride)
@@ -140,7 +135,7 @@ class DmaWaitOp(_DmaOp):
     def print(self, printer: Printer) -> None:
         tag, indices, at = self._buffer(0)
         printer.print_string(" ")
-        _print_element(printer, tag, indices)
+        print_element(printer, tag, indices)
         printer.print_string(", ")
         printer.print_ssa_value(self.arguments[at])
         printer.print_op_attributes(self.attributes)

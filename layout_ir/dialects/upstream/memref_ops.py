@@ -8,7 +8,6 @@ memref.global "private" constant @table : memref<2xf32> = dense<[1.0, 2.0]>
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects import memref
@@ -26,7 +25,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     UnrankedMemRefType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.irdl import (
     IRDLOperation,
@@ -62,8 +61,8 @@ from layout_ir.dialects.upstream.operand_syntax import (
     parse_atomic_kind,
     parse_indices,
     parse_prefetch_hints,
+    print_element,
     print_prefetch_hints,
-    print_values,
 )
 
 _MEMREF = base(MemRefType) | base(UnrankedMemRefType)
@@ -303,7 +302,7 @@ class AtomicRMWOp(memref.AtomicRMWOp):
         printer.print_string(f" {ATOMIC_KINDS[self.kind.value.data]} ")
         printer.print_ssa_value(self.value)
         printer.print_string(", ")
-        _print_element(printer, self.memref, self.indices)
+        print_element(printer, self.memref, self.indices)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : (")
         printer.print_list([self.value.type, self.memref.type], printer.print_attribute)
@@ -363,7 +362,7 @@ class GenericAtomicRMWOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        _print_element(printer, self.memref, self.indices)
+        print_element(printer, self.memref, self.indices)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
         printer.print_string(" ")
@@ -471,17 +470,11 @@ class PrefetchOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        _print_element(printer, self.memref, self.indices)
+        print_element(printer, self.memref, self.indices)
         print_prefetch_hints(printer, self)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
-
-
-def _print_element(printer: Printer, buffer: SSAValue, indices: Sequence[SSAValue]) -> None:
-    """`%m[%i, %j]`"""
-    printer.print_ssa_value(buffer)
-    print_values(printer, indices, "[]")
 
 
 MEMREF_OPS: tuple[type[Operation], ...] = (

@@ -34,6 +34,12 @@ def print_values(printer: Printer, values: Iterable[SSAValue], delimiters: str =
     printer.print_string(delimiters[1:])
 
 
+def print_element(printer: Printer, buffer: SSAValue, indices: Iterable[SSAValue]) -> None:
+    """Prints a buffer and indices: `%m[%i, %j]`."""
+    printer.print_ssa_value(buffer)
+    print_values(printer, indices, "[]")
+
+
 def parse_vector_type(parser: Parser) -> VectorType[Attribute]:
     """The type at the parser's position. Raises ParseError where it is no vector."""
     start = parser.pos
