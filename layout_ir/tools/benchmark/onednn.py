@@ -17,13 +17,12 @@ from typing import Any
 
 from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
-from layout_ir.notations.onednn import BlockingDesc, tag_of
+from layout_ir.notations.onednn import MAX_NDIMS, BlockingDesc, tag_of
 from layout_ir.passes.selection.options import onednn_package
 
 BUILDS = {"onednn": "onednn", "onednn-omp": "onednn-cpu-gomp"}
 """The name of a contender, and the package that brings it."""
 
-_MAX_NDIMS = 12
 _CPU, _IN_ORDER, _FROM, _TO = 1, 1, 1, 17
 _ANY, _TRAINING, _INFERENCE, _DIRECT = 1, 64, 96, 1
 _IMPLEMENTATION, _SRC, _DIFF_SRC, _WEIGHTS, _DST, _DIFF_DST = 8, 129, 130, 131, 133, 134
@@ -74,7 +73,7 @@ class Library:
         Raises LayoutError where the library has no such reorder.
         """
         api, descs, memories = self._api, [c_void_p(), c_void_p()], [c_void_p(), c_void_p()]
-        dims = (c_int64 * _MAX_NDIMS)(*shape)
+        dims = (c_int64 * MAX_NDIMS)(*shape)
         for desc, memory, (tag, dtype, address) in zip(descs, memories, (src, dst), strict=True):
             code = element_type(dtype).onednn
             if not code:
@@ -134,7 +133,7 @@ class Library:
         """
         tags = (source, "any", "any")
         descs = [self._desc(*args) for args in zip(shapes, dtypes, tags, strict=True)]
-        numbers = [(c_int64 * _MAX_NDIMS)(*[value] * 2) for value in (stride, 0, padding, padding)]
+        numbers = [(c_int64 * MAX_NDIMS)(*[value] * 2) for value in (stride, 0, padding, padding)]
         api, pd, forward = self._api, c_void_p(), c_void_p()
         kind = _TRAINING if backward else _INFERENCE
         create = api.dnnl_convolution_forward_primitive_desc_create
@@ -161,7 +160,7 @@ class Library:
 
     def _desc(self, shape: Sequence[int], dtype: str, tag: str) -> c_void_p:
         """A descriptor with that tag; with "any" the primitive chooses the layout."""
-        desc, dims, code = c_void_p(), (c_int64 * _MAX_NDIMS)(*shape), element_type(dtype).onednn
+        desc, dims, code = c_void_p(), (c_int64 * MAX_NDIMS)(*shape), element_type(dtype).onednn
         if not code:
             raise LayoutError(f"oneDNN has no elements of {dtype}")
         if tag == "any":

@@ -17,11 +17,10 @@ from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
-from layout_ir.notations.onednn import BlockingDesc
+from layout_ir.notations.onednn import MAX_NDIMS, BlockingDesc
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, activation, weight
 from layout_ir.passes.selection.options.onednn_package import installed, instruction_set, load
 
-_NDIMS = 12
 # Values of the C enumerations, which are part of the ABI of version 3.
 _CPU, _TAG_ANY, _INFERENCE, _CONVOLUTION_AUTO = 1, 1, 96, 3
 _IMPLEMENTATION, _SRC, _WEIGHTS, _DST = 8, 129, 131, 133
@@ -202,7 +201,7 @@ def _check(status: int) -> None:
 
 
 def _array(values: Sequence[int]) -> ctypes.Array[c_int64]:
-    return (c_int64 * _NDIMS)(*values)
+    return (c_int64 * MAX_NDIMS)(*values)
 
 
 @contextmanager
