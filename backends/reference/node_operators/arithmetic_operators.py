@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx.helper
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_qlinear_matmul import QLinearMatMul as _PackageQLinearMatMul
 
 from layout_ir.backends.reference.dequantization import dequantized
 from layout_ir.backends.reference.fourier import short_time_transform
@@ -69,6 +70,42 @@ class MatMul(OpRun):
 
     def _run(self, a: Array, b: Array) -> tuple[Array]:
         return (self.kernels.product(a, b),)
+
+
+class MatMulInteger(OpRun):
+    """With a zero point for each row of a matrix as a vector, too, which the package takes along the columns."""
+
+    op_domain = ""
+
+    def _run(
+        self, a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None
+    ) -> tuple[Array]:
+        factors = [a.astype(np.int32), b.astype(np.int32)]
+        if a_zero_point is not None:
+            factors[0] -= _of_rows(a_zero_point, a)
+        if b_zero_point is not None:
+            factors[1] -= b_zero_point
+        return (factors[0] @ factors[1],)
+
+
+class QLinearMatMul(_PackageQLinearMatMul):
+    """With parameters for each row of a matrix as vectors, too, which the package takes along the columns."""
+
+    op_domain = ""
+
+    def _run(
+        self, a: Array, a_scale: Array, a_zero_point: Array, b: Array, b_scale: Array, b_zero_point: Array,
+        y_scale: Array, y_zero_point: Array,
+    ) -> tuple[Array]:  # fmt: skip
+        of_a = [_of_rows(side, a) for side in (a_scale, a_zero_point)]
+        of_y = [_of_rows(side, a) for side in (y_scale, y_zero_point)]
+        package: Any = super()
+        return package._run(a, *of_a, b, b_scale, b_zero_point, *of_y)
+
+
+def _of_rows(parameter: Array, a: Array) -> Array:
+    """A parameter of the first factor `a`, or of the product: a vector has a number for each row of a matrix."""
+    return parameter[:, None] if a.ndim == 2 and parameter.ndim == 1 and parameter.size > 1 else parameter
 
 
 class STFT(OpRun):
@@ -143,4 +180,7 @@ class DepthwiseConvOfIntegers(OpRun):
         return (DepthwiseIntegerConv.of_node(attributes.get)(x, zero_point, weights, *columns),)
 
 
-OPERATORS = (DequantizeLinear, Erf, Inverse, MatMul, STFT, *(type(name, (RowsRun,), {}) for name in _OF_ROWS))
+OPERATORS = (
+    DequantizeLinear, Erf, Inverse, MatMul, MatMulInteger, QLinearMatMul, STFT,
+    *(type(name, (RowsRun,), {}) for name in _OF_ROWS),
+)  # fmt: skip

@@ -176,11 +176,14 @@ class Body:
         return names
 
     def constant(self, elements: ArrayLike, element: int) -> str:
-        """A constant of these elements."""
+        """A constant of these elements. Raises NoFunctionError where they are none of that type."""
         import onnx.helper
 
         array = np.asarray(elements)
-        tensor = onnx.helper.make_tensor("value", element, array.shape, array.ravel().tolist())
+        try:
+            tensor = onnx.helper.make_tensor("value", element, array.shape, array.ravel().tolist())
+        except (OverflowError, TypeError, ValueError) as error:
+            raise NoFunctionError from error
         return self.add("Constant", value=tensor)
 
     def integers(self, elements: ArrayLike) -> str:

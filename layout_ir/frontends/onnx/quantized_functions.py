@@ -188,23 +188,24 @@ def quantized_convolution(body: Body) -> Sequence[str]:
 
 
 def rows_of_blocks(body: Body) -> Sequence[str]:
-    """GatherBlockQuantized: rows of a table in blocks that each have a scale, of numbers of 4 bits, or of bytes that
-    have one or two numbers each."""
+    """GatherBlockQuantized: parts of a table whose last dim is in blocks that each have a scale, of numbers of 4 bits,
+    or of bytes that have one or two numbers each."""
     is_packed = body.element(0) == UINT8
     bits, size = (body.attribute("bits", 4) if is_packed else 4), body.attribute("block_size", 128)
-    is_last = body.attribute("quantize_axis", 1) in (1, -1)
+    rank = body.rank(0)
+    is_last = body.attribute("quantize_axis", 1) in (rank - 1, -1)
     if (
         body.attribute("gather_axis", 0)
-        or body.rank(0) != 2
+        or rank < 2
         or not is_last
         or body.element(0) not in (UINT8, UINT4, INT4)
         or bits not in (4, 8)
     ):
         raise NoFunctionError
-    element, width = body.element(2), body.extent(0, 1) * (8 // bits if is_packed else 1)
+    element, width = body.element(2), body.extent(0, -1) * (8 // bits if is_packed else 1)
     if size < 1 or width % size:
         raise NoFunctionError
-    dims = [0] * body.rank(1)
+    dims = [0] * (body.rank(1) + rank - 2)
 
     def rows(number: int) -> str:
         found = body.add("Gather", body.input(number), body.input(1), axis=0)

@@ -355,3 +355,30 @@ def test_a_condition_of_any_shape_is_taken_flat(shape: tuple[int, ...], axis: in
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (ours,) = NodeEvaluation([compress], {"": 13})(inputs)
     np.testing.assert_array_equal(ours, session.run(None, inputs)[0])
+
+
+@pytest.mark.parametrize(
+    "zero", [np.array([3, 7, 1], np.uint8), np.array([[3], [7], [1]], np.uint8), np.uint8(5)]
+)
+def test_a_vector_has_a_zero_point_for_each_row(zero: Any):
+    """ONNX Runtime takes none of these; what the standard says is in NumPy."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 256, (3, 3)).astype(np.uint8), rng.integers(-128, 128, (3, 4)).astype(np.int8)
+    rows = np.reshape(zero, (-1, 1)).astype(np.int64)
+    product = (a.astype(np.int64) - rows) @ b.astype(np.int64)
+    evaluation = NodeEvaluation([onnx.helper.make_node("MatMulInteger", ["a", "b", "z"], ["y"])], {"": 17})
+    np.testing.assert_array_equal(evaluation({"a": a, "b": b, "z": np.asarray(zero)})[0], product)
+
+    names = ["a", "s", "z", "b", "t", "u", "v", "w"]
+    evaluation = NodeEvaluation([onnx.helper.make_node("QLinearMatMul", names, ["y"])], {"": 17})
+    scale = (0.5 + rows[:, 0] / 8).astype(np.float32).reshape(np.shape(zero))
+    given = {"a": a, "s": scale, "z": np.asarray(zero), "b": b, "t": np.float32(0.25), "u": np.int8(0)}
+    (found,) = evaluation(given | {"v": np.float32(64) * scale, "w": np.asarray(zero)})
+    np.testing.assert_array_equal(found, np.clip(np.rint(product / 256 + rows), 0, 255))
+
+
+def test_negative_a_vector_of_other_rows():
+    evaluation = NodeEvaluation([onnx.helper.make_node("MatMulInteger", ["a", "b", "z"], ["y"])], {"": 17})
+    a, b = np.ones((3, 2), np.uint8), np.ones((2, 4), np.int8)
+    with pytest.raises(li.LayoutError):
+        evaluation({"a": a, "b": b, "z": np.array([1, 2], np.uint8)})

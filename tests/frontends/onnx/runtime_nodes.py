@@ -345,6 +345,11 @@ NODES = {
         [levels(10, 32), np.array([1, 3]), floats(10, 2)], (0, 2), 1,
         {"block_size": 16, "bits": 8, "gather_axis": 0, "quantize_axis": 1},
     ),
+    "tables of bytes, zero points": RuntimeNode(
+        "GatherBlockQuantized",
+        [levels(6, 3, 16), np.array([[1, 3], [2, 5]]), floats(6, 3, 2), levels(6, 3, 1)], (0, 2, 3), 1,
+        {"block_size": 16, "bits": 4, "gather_axis": 0, "quantize_axis": 2},
+    ),
     "slices": RuntimeNode("GatherND", [floats(3, 4), np.array([[0, 1], [2, 3]])]),
     "pads": RuntimeNode("Pad", [floats(3, 3), np.array([1, 0, 0, 2]), _scale(2)], (1, 2)),
     "range": RuntimeNode("Range", [_scale(0), _scale(5), _scale(1)], (0, 1, 2)),

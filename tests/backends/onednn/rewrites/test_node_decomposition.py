@@ -80,6 +80,20 @@ def test_products_of_integers_are_exact(zero: str, group: int):
         compare(made, inputs, steps=0, share=0)
 
 
+@pytest.mark.parametrize("shape", [(3, 1, 5), (3, 1, 1), (1, 1, 5), (5,)])
+@pytest.mark.parametrize("matrices", [(3, 8, 5), (3, 8, 3)])
+def test_zero_points_of_each_matrix_and_column(shape: tuple[int, ...], matrices: tuple[int, ...]):
+    """Those of each matrix are no parameters of a primitive, even where there are as many as columns."""
+    shape = tuple(matrices[2] if extent == 5 else extent for extent in shape)
+    given = {"m": integers(matrices, 2, np.int8), "z": np.uint8(7), "c": integers(shape, 3, np.int8)}
+    inputs = {"x": integers((3, 4, 8), 0)}
+    made = model([node("MatMulInteger", ("x", "m", "z", "c"), "y")], inputs, given, "y")
+    assert bool(opaque_nodes(made)) == (len(shape) == 3)
+    (found,) = li.compile(made)(inputs)
+    expected = (inputs["x"].astype(np.int64) - 7) @ (given["m"].astype(np.int64) - given["c"])
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("zero", ["", "c", "z"])
 @pytest.mark.parametrize("depth", [1200, 3000])
 def test_products_of_more_integers_than_f32_counts_are_sums(depth: int, zero: str):
