@@ -9,6 +9,7 @@ import numpy as np
 import onnx.helper
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_qlinear_matmul import QLinearMatMul as _PackageQLinearMatMul
+from onnx.reference.ops.op_quantize_linear import QuantizeLinear_21
 
 from layout_ir.backends.reference.dequantization import dequantized
 from layout_ir.backends.reference.fourier import short_time_transform
@@ -180,7 +181,12 @@ class DepthwiseConvOfIntegers(OpRun):
         return (DepthwiseIntegerConv.of_node(attributes.get)(x, zero_point, weights, *columns),)
 
 
+_OF_RUNTIME: dict[str, Any] = {"op_domain": "com.microsoft", "op_schema": None}
+"""Of an operator of the standard under the name that ONNX Runtime had for it before."""
+
 OPERATORS = (
     DequantizeLinear, Erf, Inverse, MatMul, MatMulInteger, QLinearMatMul, STFT,
+    type("DequantizeLinear", (DequantizeLinear,), _OF_RUNTIME),
+    type("QuantizeLinear", (QuantizeLinear_21,), _OF_RUNTIME),
     *(type(name, (RowsRun,), {}) for name in _OF_ROWS),
 )  # fmt: skip

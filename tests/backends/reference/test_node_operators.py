@@ -382,3 +382,26 @@ def test_negative_a_vector_of_other_rows():
     a, b = np.ones((3, 2), np.uint8), np.ones((2, 4), np.int8)
     with pytest.raises(li.LayoutError):
         evaluation({"a": a, "b": b, "z": np.array([1, 2], np.uint8)})
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "uint16", "int8"])
+@pytest.mark.parametrize("channels", [0, 5])
+def test_levels_of_the_runtime_are_those_of_the_standard(dtype: str, channels: int):
+    """ONNX Runtime takes and gives no numbers of 4 bits: both nodes together give f32."""
+    kind = onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, dtype.upper()))
+    rng = np.random.default_rng(2)
+    scale = np.asarray(rng.uniform(0.1, 1, channels or ()), np.float32)
+    zero = np.asarray(rng.integers(0, 7, scale.shape)).astype(kind)
+    given = [onnx.numpy_helper.from_array(array, name) for name, array in (("s", scale), ("z", zero))]
+    nodes = [
+        onnx.helper.make_node(name, [source, "s", "z"], [target], domain="com.microsoft", axis=1)
+        for name, source, target in (("QuantizeLinear", "x", "q"), ("DequantizeLinear", "q", "y"))
+    ]
+    x = rng.normal(0, 4, (3, 5, 2)).astype(np.float32)
+    values = [onnx.helper.make_tensor_value_info(name, 1, x.shape) for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "levels", values[:1], values[1:], given)
+    domains = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("com.microsoft", 1)]
+    model = onnx.helper.make_model(graph, opset_imports=domains, ir_version=10)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(li.compile(model)([x])[0], expected, rtol=1e-6)
