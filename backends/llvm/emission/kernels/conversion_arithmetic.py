@@ -4,7 +4,7 @@ Elements come and go as integers of their width (those of 4 bits as i8), any num
 move and shuffle them without caring what they mean. Only generic operations are used, no intrinsics of a target, and
 none that becomes a library call: halves are made of integers where the target has no instruction for them, and bf16
 everywhere (x86's own conversion flushes subnormals). Selections are spelled so that x86's min and max match them. The
-one exception is f32 to bytes on x86 (`saturating_packs`).
+one exception is f32 to integers on x86 (`saturating_packs`).
 """
 
 from __future__ import annotations
