@@ -2,11 +2,14 @@
 
 A PyTorch memory format is not stored with a tensor. It is read off sizes and strides, and where an extent is 1 the
 reading is ambiguous: a tensor of one channel is contiguous and channels-last at once. PyTorch breaks the tie by the
-strides of the dims of extent 1, which move nothing.
+strides of the dims of extent 1, which move nothing. `suggest_memory_format` here gives both answers: all formats
+that hold, by where elements are, and the one PyTorch would name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from layout_ir.algebra.format import Format
@@ -24,6 +27,22 @@ _ORDERS = {
     "channels_last_3d": {5: (0, 2, 3, 4, 1)},
 }
 MEMORY_FORMATS = tuple(_ORDERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Which memory formats the elements of a tensor fulfil, and which one PyTorch names.
+
+    `holds` has none for a tensor in no such order, several where extents of 1 leave the order open. `torch` is what
+    `suggest_memory_format` returns: a guess from strides, which may name a format that does not hold.
+    """
+
+    holds: tuple[str, ...]
+    torch: str
+
+    @property
+    def ambiguous(self) -> bool:
+        return len(self.holds) > 1
 
 
 def _order(memory_format: str, rank: int) -> tuple[int, ...]:
@@ -50,6 +69,87 @@ def format_of(memory_format: str, rank: int) -> Format:
     return Format.row_major(names_for(rank))
 
 
+def is_contiguous(
+    sizes: Sequence[int], strides: Sequence[int], memory_format: str = "contiguous_format"
+) -> bool:
+    """`torch.Tensor.is_contiguous`: dims of extent 1 are skipped; an empty tensor is contiguous by any strides."""
+    running = 1
+    if 0 in sizes and memory_format == "contiguous_format":
+        return True
+    for dim in reversed(_order(memory_format, len(sizes))):
+        if sizes[dim] == 1:
+            continue
+        if strides[dim] != running:
+            return False
+        running *= sizes[dim]
+    return True
+
+
+def suggest_memory_format(layout: Layout) -> Suggestion:
+    """The memory formats that hold for a tensor, and PyTorch's own answer. Raises LayoutError if it is not strided."""
+    strides, _ = strided(layout, "torch")
+    sizes = layout.shape
+    candidates = [m for m in MEMORY_FORMATS if m == "contiguous_format" or layout.rank in _ORDERS[m]]
+    holds = tuple(m for m in candidates if is_contiguous(sizes, strides, m))
+    for name in candidates[1:]:
+        if _strides_like(sizes, strides, _order(name, layout.rank)):
+            return Suggestion(holds, name)
+    return Suggestion(holds, "contiguous_format")
+
+
+def _strides_like(sizes: Sequence[int], strides: Sequence[int], order: tuple[int, ...]) -> bool:
+    """Whether strides, those of dims of extent 1 included, grow in channels-last order; ties count as contiguous."""
+    channel = order[-1]
+    if strides[channel] == 0 or 0 in sizes:
+        return False
+    least = 0
+    for dim in reversed(order):
+        if strides[dim] < least or (dim == order[0] and least == strides[channel]):
+            return False
+        least = strides[dim] * max(sizes[dim], 1)
+    return True
+
+
+def preserved_strides(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a new tensor made with `preserve_format`: kept where dense, else dense in the same order of strides.
+
+    Dims of stride 0 have no place in that order and keep theirs among the dims; of equal strides the smaller extent
+    lies further in.
+    """
+    if _fills_an_interval(sizes, strides):
+        return tuple(strides)
+    # An insertion sort and not `sorted`: comparisons with stride 0 are undecided, so the order is no total one.
+    order = list(reversed(range(len(sizes))))
+    for start in range(1, len(order)):
+        at = start
+        for other in reversed(range(start)):
+            a, b = order[other], order[at]
+            if strides[a] == 0 or strides[b] == 0:
+                continue
+            if (strides[a], sizes[a]) > (strides[b], sizes[b]):
+                order[other], order[at] = b, a
+                at = other
+            elif strides[a] < strides[b]:
+                break
+    result = [0] * len(sizes)
+    running = 1
+    for dim in order:
+        result[dim] = running
+        running *= max(sizes[dim], 1)
+    return tuple(result)
+
+
+def _fills_an_interval(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    if 0 in sizes:
+        return True
+    running = 1
+    for stride, size in sorted((s, n) for n, s in zip(sizes, strides, strict=True) if n >= 2):
+        if stride != running:
+            return False
+        running *= size
+    return True
+
+
 class TorchNotation(Notation):
     """`size=(2, 3, 4, 5), stride=(60, 1, 15, 3), storage_offset=0`, or the name of a memory format.
 
@@ -73,7 +173,7 @@ class TorchNotation(Notation):
             scan.end()
             if name == "preserve_format":
                 scan.fail(
-                    "preserve_format is no layout: it keeps that of another tensor",
+                    "preserve_format is no layout: it keeps that of another tensor (see preserved_strides)",
                     start,
                 )
             if name not in _ORDERS:

@@ -13,9 +13,10 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
 from layout_ir.notations import NOTATIONS
 from layout_ir.notations.decomposition import from_strides, strided
-from layout_ir.notations.pytorch import format_of
+from layout_ir.notations.pytorch import format_of, is_contiguous, preserved_strides, suggest_memory_format
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+prims = pytest.importorskip("torch._prims_common")
 FORMATS = {"contiguous_format": None, "channels_last": 4, "channels_last_3d": 5}
 
 
@@ -51,6 +52,7 @@ def test_contiguity_of_twelve_thousand_random_tensors():
             if rank not in (None, t.dim()):
                 continue
             real = t.is_contiguous(memory_format=getattr(torch, name))
+            assert is_contiguous(t.shape, t.stride(), name) == real, (t.shape, t.stride(), name)
             true += real
             layout = from_strides(tuple(t.shape), t.stride(), t.storage_offset())
             if 0 not in t.shape:
@@ -67,6 +69,58 @@ def test_addresses_of_random_tensors():
         if t.numel() and t.numel() <= 64:
             storage = torch.arange(4096 * 4).as_strided(t.shape, t.stride(), t.storage_offset())
             assert np.array_equal(layout.addresses(), storage.numpy())
+
+
+def test_suggestions_of_ten_thousand_random_tensors():
+    rng = random.Random(2)
+    ambiguous = named = 0
+    for _ in range(10000):
+        t = random_tensor(rng)
+        found = suggest_memory_format(from_strides(tuple(t.shape), t.stride()))
+        assert getattr(torch, found.torch) == prims.suggest_memory_format(t), (t.shape, t.stride())
+        real = tuple(
+            n
+            for n, r in FORMATS.items()
+            if r in (None, t.dim()) and t.is_contiguous(memory_format=getattr(torch, n))
+        )
+        assert found.holds == real
+        ambiguous += found.ambiguous
+        named += found.torch != "contiguous_format"
+    assert ambiguous > 300
+    assert named > 300
+
+
+def test_suggestions_agree_with_an_operator_that_follows_them():
+    rng = random.Random(3)
+    for _ in range(300):
+        t = random_tensor(rng)
+        if t.dim() != 4 or not t.numel() or min(t.shape[1:]) < 2 or t.shape[0] < 2:
+            continue
+        out = torch.nn.functional.interpolate(t, scale_factor=2)
+        found = suggest_memory_format(from_strides(tuple(t.shape), t.stride()))
+        assert out.is_contiguous(memory_format=getattr(torch, found.torch))
+
+
+def test_known_ambiguities_are_reported():
+    def ask(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
+        found = suggest_memory_format(from_strides(sizes, strides))
+        return found.holds, found.torch
+
+    both = ("contiguous_format", "channels_last")
+    assert ask((2, 3, 1, 1), (3, 1, 1, 1)) == (both, "contiguous_format")
+    assert ask((2, 3, 1, 1), (3, 1, 3, 3)) == (both, "channels_last")
+    assert ask((4, 1, 1, 1), (1, 1, 1, 1)) == (both, "contiguous_format")
+    # A view of a channels-last tensor keeps the order and loses the hint.
+    assert ask((1, 3, 32, 32), (3, 1, 96, 3)) == (("channels_last",), "contiguous_format")
+    assert not suggest_memory_format(from_strides((2, 3, 4, 5), (60, 1, 15, 3))).ambiguous
+
+
+def test_preserved_strides_of_ten_thousand_random_tensors():
+    rng = random.Random(4)
+    for _ in range(10000):
+        t = random_tensor(rng)
+        real = torch.empty_like(t, memory_format=torch.preserve_format).stride()
+        assert preserved_strides(t.shape, t.stride()) == tuple(real), (t.shape, t.stride())
 
 
 def test_permute_of_every_permutation_to_rank_five():
