@@ -19,7 +19,7 @@ from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.index_splitting import Domain
 from layout_ir.backends.llvm.planning.parallel import finished
 from layout_ir.backends.llvm.planning.tiles import begins_at_bytes, conversion_tiles, folded, move_tile
-from layout_ir.backends.llvm.planning.two_passes import two_passes
+from layout_ir.backends.llvm.planning.two_passes import WAYS, two_passes
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -203,9 +203,9 @@ def _interleave(rows: Loop, cols: Loop, pair: ElementPair, machine: Machine) -> 
     if pair.exactly_once:
         return None
     # The order of the questions matters where counts are symbolic: the one that makes a guard comes last.
-    if cols.dst == rows.count * pair.dst and not cols.channel and rows.count <= 4:
+    if cols.dst == rows.count * pair.dst and not cols.channel and rows.count <= WAYS:
         few, many, stride, inverse = rows, cols.count, rows.src, False
-    elif rows.src == cols.count * pair.src and not rows.channel and cols.count <= 4:
+    elif rows.src == cols.count * pair.src and not rows.channel and cols.count <= WAYS:
         few, many, stride, inverse = cols, rows.count, cols.dst, True
     else:
         return None

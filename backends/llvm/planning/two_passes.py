@@ -45,8 +45,8 @@ _GROUPS = (2, 4, 8)
 _LEAST = 16
 """Elements of the grouped dim that lie together in the buffer at least: what a tile of the first pass writes."""
 
-_WAYS = 4
-"""Lines of the buffer that are interleaved at most."""
+WAYS = 4
+"""Runs that are interleaved into one, or one into them, at most."""
 
 _BYTES_PER_WAY = 8
 """Bytes of such a line at least, for each that takes part: two of 16, four of 32."""
@@ -122,7 +122,7 @@ def _joins_lines(beside: Loop, group: Loop, cols: Loop, pair: ElementPair) -> bo
     """Whether groups are best made of whole lines: all that lies together in the source is a row of one matrix, which
     is transposed as such, and two to four lines of the buffer are interleaved."""
     return (
-        index(group.count) <= _WAYS
+        index(group.count) <= WAYS
         and index(group.src) == index(cols.count) * index(cols.src)
         and index(beside.count) * pair.dst >= _BYTES_PER_WAY * index(group.count)
         and not (cols.channel or group.channel)

@@ -321,8 +321,8 @@ def _numbers_of_weights(node: OpaqueNode, outputs: int) -> Array:
         return numbers
     shape = [1] * numbers.ndim
     if zero_point.size > 1:
-        if zero_point.size not in zero_point.shape[-1:] or zero_point.size != numbers.shape[outputs]:
-            raise Unsupported  # of each matrix its own
+        if zero_point.shape[-1:] != (zero_point.size,) or zero_point.size != numbers.shape[outputs]:
+            raise Unsupported  # each matrix has its own
         shape[outputs] = zero_point.size
     return numbers - zero_point.astype(np.int16).reshape(shape)
 

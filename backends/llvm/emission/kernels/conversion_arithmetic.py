@@ -22,8 +22,8 @@ from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
 from layout_ir.backends.llvm.emission.kernels.saturating_packs import (
     joined_registers,
     packed,
-    rounded,
-    rounds_to_words,
+    rounded_to_i32,
+    rounds_to_i32,
     saturates_by_packs,
 )
 from layout_ir.backends.llvm.emission.llvm_builder import shuffle
@@ -273,21 +273,21 @@ class Arithmetic(Lanes):
     def large_integer(self, y: str, number: str, dst: str) -> str:
         """The nearest integers of type `dst` to floats `y` of type `number`, saturated.
 
-        By LLVM's own conversions, but for those to words on x86, which it makes one by one.
+        By LLVM's own conversions, but for f32 to i32 and ui32 on x86, where these go lane by lane.
         """
         float_ = _FLOATS[number][0]
         vector, to = self.vector(float_), self.vector(lane_type(dst))
-        if number == "f32" and dst in ("i32", "ui32") and rounds_to_words(self.machine, self.size):
-            return self.word(y) if dst == "i32" else self.unsigned_word(y)
+        if number == "f32" and dst in ("i32", "ui32") and rounds_to_i32(self.machine, self.size):
+            return self.nearest_i32(y) if dst == "i32" else self.nearest_ui32(y)
         y = self.rint(y, number)
         verb = "fptosi" if element_type(dst).is_signed else "fptoui"
         name = f"llvm.{verb}.sat.v{self.size}{lane_type(dst)}.v{self.size}{number}"
         return self.b.put(f"call {to} @{name}({vector} {y})")
 
-    def word(self, y: str) -> str:
+    def nearest_i32(self, y: str) -> str:
         """The nearest i32 to f32, saturated, on x86."""
         b, vector = self.b, self.vector("float")
-        registers = rounded(b, self.machine, self.size, y)
+        registers = rounded_to_i32(b, self.machine, self.size, y)
         each = self.machine.vector // 4
         result = joined_registers(b, "i32", registers, each)
         if self.rare is not None:
@@ -300,14 +300,14 @@ class Arithmetic(Lanes):
         word = self.vector("i32")
         return b.put(f"and {word} {b.put(f'xor {word} {result}, {above}')}, {number}")
 
-    def unsigned_word(self, y: str) -> str:
+    def nearest_ui32(self, y: str) -> str:
         """The nearest ui32 to f32, saturated, on x86: what is no i32 is converted 2^31 less."""
         b, vector, word = self.b, self.vector("float"), self.vector("i32")
         half, all_ = (self.splat("float", literal(2.0**bits, "f32")) for bits in (31, 32))
         y = self.choose(b.put(f"fcmp ogt {vector} {y}, zeroinitializer"), "float", y, "zeroinitializer")
         upper = b.put(f"fcmp oge {vector} {y}, {half}")
         rest = b.put(f"fsub {vector} {y}, {self.choose(upper, 'float', half, 'zeroinitializer')}")
-        registers = rounded(b, self.machine, self.size, rest)
+        registers = rounded_to_i32(b, self.machine, self.size, rest)
         result = joined_registers(b, "i32", registers, self.machine.vector // 4)
         bit = self.choose(upper, "i32", self.splat("i32", -(2**31)), "zeroinitializer")
         beyond = self.mask(b.put(f"fcmp oge {vector} {y}, {all_}"))

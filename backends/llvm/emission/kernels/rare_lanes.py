@@ -5,12 +5,12 @@ registers without them, looks once at all of these, and where there was such a l
 it takes.
 
 Measured on a Zen 4 without AVX-512, GB/s of both sides in L2 and L3, in full and in this way: f32 to i8 55 and 58, 76
-and 75; f32 to bf16 33 and 34, 62 and 61; nchw in f32 to nhwc in bf16 34 and 23, 41 and 35.
+and 75; f32 to bf16 33 and 34, 62 and 61; nchw in f32 to nhwc in bf16 34 and 34, 42 and 42, in i8 35 and 28, 62 and 48.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
@@ -65,3 +65,16 @@ class RareLanes:
             flag = self.b.put(f"call i1 @llvm.vector.reduce.or.v{size}i1(<{size} x i1> {flags})")
             found = flag if found is None else self.b.put(f"or i1 {found}, {flag}")
         return found
+
+
+def emit_conversions(b: Builder, emit: Callable[[RareLanes | None], None], *, exactly_once: bool) -> None:
+    """The code of `emit`, which converts and stores, and where there was a rare lane, once more in full.
+
+    With `exactly_once`, as where the destination is read as well, it is in full at first.
+    """
+    rare = None if exactly_once else RareLanes(b)
+    emit(rare)
+    found = None if rare is None else rare.any()
+    if found is not None:
+        with b.when(found):
+            emit(None)

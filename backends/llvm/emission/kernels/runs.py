@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import gcd
 from operator import index
 
 from layout_ir.backends.llvm.emission.iteration import Partition, Pointers, all_iterations
 from layout_ir.backends.llvm.emission.kernels.converter import Converter
-from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
+from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes, emit_conversions
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.machine.machine import LANE, LINE
 from layout_ir.dialects.kernel.plan import Copy, Elements, Fill, Loop, PaddedCopy
@@ -285,12 +286,9 @@ def emit_conversion(
         parts = list((_disjoint_pieces if converter.pair.exactly_once else pieces)(count, size))
         for first in range(0, len(parts), _CONVERTED_TOGETHER):
             group = parts[first : first + _CONVERTED_TOGETHER]
-            rare = None if converter.pair.exactly_once else RareLanes(b)
-            convert_group(pointers, group, rare)
-            found = None if rare is None else rare.any()
-            if found is not None:
-                with b.when(found):
-                    convert_group(pointers, group, None)
+            emit_conversions(
+                b, partial(convert_group, pointers, group), exactly_once=converter.pair.exactly_once
+            )
 
     def convert_group(pointers: Pointers, group: Sequence[tuple[int, int]], rare: RareLanes | None) -> None:
         # All loads come before the stores.

@@ -36,12 +36,12 @@ def saturates_by_packs(machine: Machine, dst: str, size: int) -> bool:
     )
 
 
-def rounds_to_words(machine: Machine, size: int) -> bool:
+def rounds_to_i32(machine: Machine, size: int) -> bool:
     """Whether `size` f32 are rounded to i32 by whole registers."""
     return machine.architecture == "x86_64" and 4 * size >= machine.vector and size & (size - 1) == 0
 
 
-def rounded(b: Builder, machine: Machine, size: int, y: str) -> list[str]:
+def rounded_to_i32(b: Builder, machine: Machine, size: int, y: str) -> list[str]:
     """Registers of i32: `size` f32 rounded to even. NaN, and what is beyond the range, becomes the least i32."""
     each = machine.vector // 4
     more = ", <16 x i32> poison, i16 -1, i32 4" if each == 16 else ""  # all lanes, as the CPU rounds
@@ -71,7 +71,7 @@ def packed(
     Above the range of an i32, and for NaN, the conversion gives the least of them, and so does the first pack. Where
     `rare` is given, it is told; otherwise such numbers must not come.
     """
-    registers = rounded(b, machine, size, y)
+    registers = rounded_to_i32(b, machine, size, y)
     packs = _PACKS[dst]
     each = count = machine.vector // 4
     if rare is not None and len(packs) == 1:

@@ -12,12 +12,12 @@ the destination is narrower, rows are as they come in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from functools import partial
 from operator import index
 
 from layout_ir.backends.llvm.emission.iteration import Partition, Pointers
 from layout_ir.backends.llvm.emission.kernels.converter import Converter
-from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
+from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes, emit_conversions
 from layout_ir.backends.llvm.emission.kernels.shuffle_network import joined, transposed
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.machine.machine import LANE, LINE
@@ -161,16 +161,23 @@ class _Tile:
             ahead = ""
             if kernel.prefetch_distance and not kernel.square and self.converter.pair.transposes_first:
                 ahead = self._prefetched(pointers.moved(b, row * kernel.rows.stride, 0), first, rows)
-            rare = None if self.converter.pair.exactly_once else RareLanes(b)
-            self._store(self._columns(at, rows, cols, ahead, rare), at, places, rows, rare)
-            found = None if rare is None else rare.any()
-            if found is not None:
-                again = replace(at, cursor=None)
-                with b.when(found):
-                    self._store(self._columns(again, rows, cols), again, places, rows)
+            convert = partial(self._convert, at, places, rows, cols, ahead)
+            emit_conversions(b, convert, exactly_once=self.converter.pair.exactly_once)
+
+    def _convert(
+        self,
+        pointers: Pointers,
+        places: Sequence[Value],
+        rows: int,
+        cols: int,
+        ahead: str,
+        rare: RareLanes | None,
+    ) -> None:
+        """Stores the columns of the tile at `pointers` at their `places`."""
+        self._store(self._columns(pointers, rows, cols, ahead, rare), pointers, places, rows, rare)
 
     def _columns(
-        self, pointers: Pointers, rows: int, cols: int, ahead: str = "", rare: RareLanes | None = None
+        self, pointers: Pointers, rows: int, cols: int, ahead: str, rare: RareLanes | None
     ) -> Iterator[str]:
         """Registers of `rows` elements, one per column of the tile at `pointers`."""
         if self.kernel.square:
@@ -196,7 +203,7 @@ class _Tile:
 
     def _store(
         self, columns: Iterator[str], pointers: Pointers, places: Sequence[Value], rows: int,
-        rare: RareLanes | None = None,
+        rare: RareLanes | None,
     ) -> None:  # fmt: skip
         """Stores the columns at their `places`, each prefetching an equal part of what the cursor has come to."""
         b, dst, kernel = self.b, self.converter.dst, self.kernel
