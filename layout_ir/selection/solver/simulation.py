@@ -42,8 +42,8 @@ MOST_PAIRS = 1 << 20
 it takes 0.1 s."""
 
 _Bits = NDArray[np.bool_]
-_Floats = NDArray[np.float32]
-"""Zeros and ones: whether there is any is asked by a product of matrices."""
+_Words = NDArray[np.uint64]
+"""[row, word]: rows of bits, 64 in a word."""
 
 
 class _OpClass(NamedTuple):
@@ -53,8 +53,8 @@ class _OpClass(NamedTuple):
     """The relations of the operands and of the results."""
     pairs: tuple[NDArray[np.int64], ...]
     """For each of these, [choice, other choice]: the place of the formats of both in a relation."""
-    members: tuple[_Floats, ...]
-    """For each of these, [choice, format]: whether it is the one of the choice."""
+    members: tuple[_Words, ...]
+    """For each of these, per format the choices that have it."""
     costs_no_more: _Bits
     """[choice, other choice]: whether the other one costs no more."""
 
@@ -63,8 +63,8 @@ class _ReorderClass(NamedTuple):
     """Reorders of the values of a class."""
 
     value: int
-    near: tuple[_Floats, ...]
-    """Per cost of a reorder but the largest, [format, other format]: whether the other one is had for that cost."""
+    near: tuple[_Words, ...]
+    """Per cost of a reorder but the largest, per format those that are had from it for that cost."""
 
 
 class _FormatTable(NamedTuple):
@@ -200,7 +200,7 @@ class Simulation:
         used = np.ix_(self._used[number], self._used[number])
         for costs in (reorder,) if np.array_equal(reorder, reorder.T) else (reorder, reorder.T):
             *levels, _ = np.unique(costs[used])
-            near = tuple([(costs <= level).astype(np.float32) for level in levels if level])
+            near = tuple([_packed(costs <= level) for level in levels if level])
             if near:
                 self._stops.append(_ReorderClass(number, near))
 
@@ -289,21 +289,41 @@ class Simulation:
         serves = op.costs_no_more
         for number, pairs in zip(op.values, op.pairs, strict=True):
             serves = serves & self._stands[number].take(pairs)
-        others = serves.astype(np.float32)
+        others = _packed(serves)
         found: list[tuple[int, _Bits]] = []
         for number, members in zip(op.values, op.members, strict=True):
-            lacks = (others @ members) == 0
-            found.append((number, (members.T @ lacks.astype(np.float32)) > 0))
+            lacks = ~_meet(members, others)
+            found.append((number, _meet(members, _packed(lacks))))
         return found
 
     def _of_reorders(self, stop: _ReorderClass) -> tuple[int, _Bits]:
         """The relation, and the pairs of formats that reorders stand against."""
         stands, used = self._stands[stop.value], self._used[stop.value]
         against = np.zeros(stands.shape, np.bool_)
+        others = _packed(stands)
         for near in stop.near:
-            lacks = ((stands.astype(np.float32) @ near.T) == 0) & used[:, None]
-            against |= (near @ lacks.astype(np.float32)) > 0
+            lacks = ~_meet(near, others) & used
+            against |= _meet(near, _packed(lacks))
         return stop.value, against
+
+
+def _packed(rows: _Bits) -> _Words:
+    """Rows of bits as words."""
+    # Zeros behind the rows, so that they are whole words.
+    bits = np.zeros((len(rows), -(-rows.shape[1] // 64) * 64), np.bool_)
+    bits[:, : rows.shape[1]] = rows
+    return np.packbits(bits, axis=1).view(np.uint64)
+
+
+def _meet(rows: _Words, others: _Words) -> _Bits:
+    """[row, other row]: whether some bit is in both.
+
+    A product of matrices of floats tells it too, but has threads wait for each other, a few numbers as they are.
+    """
+    found = np.zeros((len(rows), len(others)), np.bool_)
+    for own, other in zip(rows.T, others.T, strict=True):
+        found |= (own[:, None] & other) != 0
+    return found
 
 
 def _is_late(deadline: float | None) -> bool:
@@ -337,6 +357,6 @@ def _classes(problem: Problem) -> tuple[list[int], list[tuple[OpNode, tuple[int,
 def _op_class(table: _FormatTable, sizes: Sequence[int]) -> _OpClass:
     own_sizes = [sizes[v] for v in table.values]
     columns = list(zip(own_sizes, table.formats, strict=True))
-    members = [np.eye(size, dtype=np.float32)[own] for size, own in columns]
+    members = [_packed(np.arange(size)[:, None] == own) for size, own in columns]
     pairs = [own[:, None] * size + own for size, own in columns]
     return _OpClass(table.values, tuple(pairs), tuple(members), table.costs <= table.costs[:, None])

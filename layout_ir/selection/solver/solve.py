@@ -14,9 +14,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from layout_ir.errors import LayoutError
 from layout_ir.gc_pause import gc_paused
+from layout_ir.selection.solver.alike_formats import ClassedProblem, with_alike_formats_as_one
 from layout_ir.selection.solver.branch_and_bound import Component, branch_and_bound
 from layout_ir.selection.solver.cost_functions import CostFunctions
 from layout_ir.selection.solver.demand_sets import MOST_SETS
@@ -59,7 +61,8 @@ def solve_exact(
     choice. `table_limit` is the most entries of a table. Raises Infeasible where no choice is possible.
     """
     deadline = None if time_limit is None else time.monotonic() + time_limit
-    steps: list[MergedProblem | ReducedProblem] = []
+    given = problem
+    steps: list[MergedProblem | ReducedProblem | ClassedProblem] = []
     for reduce in (with_equal_sinks_merged, without_dominated_formats):
         step = reduce(problem)
         if step is not None:
@@ -68,17 +71,20 @@ def solve_exact(
     prepared = prepare(problem, table_limit, deadline)
     is_late = deadline is not None and time.monotonic() >= deadline
     if prepared[1].core_variables and not is_late and _has_many_formats(problem):
-        # To search takes longer than to look for formats that nothing needs.
-        step = without_mapped_formats(problem, deadline)
-        if step is not None:
-            steps.append(step)
-            problem, prepared = step.problem, None
+        # To search takes longer than to look for formats that nothing needs, and for such as are alike to all users.
+        for reduce in (partial(without_mapped_formats, deadline=deadline), with_alike_formats_as_one):
+            step = reduce(problem)
+            if step is not None:
+                steps.append(step)
+                problem, prepared = step.problem, None
     left = None if deadline is None else max(deadline - time.monotonic(), 0)
     found = run(problem, left, table_limit, prepared=prepared).solution
     choices = found.choices
     for step in reversed(steps):
         choices = step.original(choices)
-    return replace(found, choices=choices)
+    # The trees to many formats, which may not be the cheapest, are others where classes are asked for.
+    is_same = not any(isinstance(step, ClassedProblem) for step in steps)
+    return replace(found, choices=choices, cost=found.cost if is_same else evaluate(given, choices))
 
 
 def _has_many_formats(problem: Problem) -> bool:
