@@ -50,9 +50,9 @@ def _is_row_of_factors(layout: Layout) -> bool:
     """Whether a C-contiguous array of the physical shape is the buffer: address 0 first, the last factor fastest."""
     running = 1
     for factor in reversed(layout.factors):
-        if factor.count > 1 and factor.stride != running:
+        if factor.count > 1 and factor.stride != running and running:
             return False
-        running *= factor.count
+        running *= factor.count  # none of what is empty is anywhere
     return layout.offset == 0 and layout.extent == running and layout.swizzle is None and not layout.axes
 
 

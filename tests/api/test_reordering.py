@@ -45,6 +45,17 @@ def test_out_is_written_and_returned():
     assert np.array_equal(out, x.T)
 
 
+@pytest.mark.parametrize(
+    "shape, formats", [((41, 0), "ab ab"), ((5, 0), "ab aB8b"), ((0, 5), "ab ba"), ((3, 0, 4), "abc acb")]
+)
+def test_what_is_empty_is_written_to_what_is_empty(shape: tuple[int, ...], formats: str):
+    x = np.zeros(shape, np.float32)
+    source, destination = formats.split()
+    wanted = li.reorder(x, source, destination)
+    out = np.zeros(wanted.shape, np.float32)
+    assert li.reorder(x, source, destination, out=out) is out
+
+
 def test_a_row_pitch_is_a_strided_view():
     x = _ramp(3, 4)
     y = li.reorder(x, "ab", "(a, b) : [a*6, b]")

@@ -9,6 +9,7 @@ import numpy as np
 from layout_ir.backends.llvm.emission.kernels.lanes import literal
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.machine.x86_features import has_x86_feature
 from layout_ir.dialects.nn.integer_products import Requantization
 
 _INSTRUCTIONS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
@@ -24,8 +25,8 @@ def sums_of_pairs(b: Builder, machine: Machine, lanes: int, left: str, right: st
     """Per lane of 32 bits the sum of the products of two numbers of 16 bits."""
     size = 2 * lanes
     instruction = _INSTRUCTIONS.get(lanes)
-    has = lanes < 16 or "+avx512bw" in machine.features
-    if instruction is not None and has and machine.triple.startswith("x86_64"):
+    has = machine.architecture == "x86_64" if lanes < 16 else has_x86_feature(machine, "avx512bw")
+    if instruction is not None and has:
         pair = f"<{size} x i16> {left}, <{size} x i16> {right}"
         return b.put(f"call <{lanes} x i32> @llvm.x86.{instruction}({pair})")
     wide = [b.put(f"sext <{size} x i16> {value} to <{size} x i32>") for value in (left, right)]

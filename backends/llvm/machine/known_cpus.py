@@ -12,17 +12,13 @@ from types import MappingProxyType
 
 from layout_ir.backends.llvm.machine.host_facts import llvm
 from layout_ir.backends.llvm.machine.machine import Machine, host
+from layout_ir.backends.llvm.machine.x86_features import V2, V3, V4, ZEN4, changed, register_bytes
 from layout_ir.errors import LayoutError
 
 _X86 = "x86_64-unknown-linux-gnu"
 _ARM = "aarch64-unknown-linux-gnu"
 _RISCV = "riscv64-unknown-linux-gnu"
 
-_V2 = ("cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")
-_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
-_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
-_ZEN4 = ("avx512bf16", "avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vnni",
-         "avx512vpopcntdq", "gfni", "vaes", "vpclmulqdq")  # fmt: skip
 _GC = ("m", "a", "f", "d", "c")
 
 
@@ -48,25 +44,25 @@ def _riscv(*features: str, vector: int) -> Machine:
 _CPUS: dict[str, KnownCpu] = {
     "x86-64-v2": KnownCpu(
         Machine(_X86, "x86-64-v2", "", 16, 32 << 10, 256 << 10, 8 << 20),
-        _V2,
+        V2,
         "SSE4.2, registers of 16 bytes",
     ),
     "haswell": KnownCpu(
-        Machine(_X86, "haswell", "", 32, 32 << 10, 256 << 10, 8 << 20), _V3, "x86-64-v3 with its caches"
+        Machine(_X86, "haswell", "", 32, 32 << 10, 256 << 10, 8 << 20), V3, "x86-64-v3 with its caches"
     ),
     "x86-64-v3": KnownCpu(
         Machine(_X86, "x86-64-v3", "", 32, 32 << 10, 512 << 10, 16 << 20),
-        _V3,
+        V3,
         "AVX2, registers of 32 bytes",
     ),
     "znver4": KnownCpu(
         Machine(_X86, "znver4", "", 64, 32 << 10, 1 << 20, 32 << 20),
-        (*_V4, *_ZEN4),
+        (*V4, *ZEN4),
         "x86-64-v4 and what Zen 4 has",
     ),
     "x86-64-v4": KnownCpu(
         Machine(_X86, "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20),
-        _V4,
+        V4,
         "AVX-512, registers of 64 bytes",
     ),
     "aarch64": KnownCpu(
@@ -77,7 +73,7 @@ _CPUS: dict[str, KnownCpu] = {
 }
 
 _FEATURES = {
-    "x86_64": frozenset((*_V4, *_ZEN4, "avx512fp16", "prefer-256-bit", "prefer-no-gather", "adx", "aes", "sha")),
+    "x86_64": frozenset((*V4, *ZEN4, "avx512fp16", "prefer-256-bit", "prefer-no-gather", "adx", "aes", "sha")),
     "aarch64": frozenset(("neon", "sve", "sve2", "fullfp16", "bf16", "dotprod", "i8mm", "lse", "crc")),
     "riscv64": frozenset((*_GC, "v", "zba", "zbb", "zbc", "zbs", "zvl128b", "zvl256b", "zihintntl")),
 }  # fmt: skip
@@ -139,11 +135,11 @@ def runnable(target: Machine | str | None) -> Machine:
 def with_features(machine: Machine, changes: str) -> Machine:
     """`machine` with features switched on (`+name`) and off (`-name`), separated by commas.
 
-    Registers follow: AVX-512 (bw and vl) makes them 64 bytes, AVX2 32, RISC-V's v 16. Raises LayoutError, with the
-    place, for what is no known feature of the architecture.
+    Registers follow: AVX-512 (bw and vl) makes them 64 bytes, AVX2 32, RISC-V's v 16; what goes takes along all that
+    it is part of. Raises LayoutError, with the place, for what is no known feature of the architecture.
     """
     known = _FEATURES.get(machine.architecture, frozenset())
-    at, vector, added = 0, machine.vector, set[str]()
+    at, vector = 0, machine.vector
     for part in changes.split(","):
         name, span = part.strip()[1:], (at, at + max(len(part), 1))
         at += len(part) + 1
@@ -156,20 +152,14 @@ def with_features(machine: Machine, changes: str) -> Machine:
             )
         if part.strip()[0] == "-" and name in _CONVENTIONS.get(machine.abi, ()):
             raise LayoutError(f"feature '{name}' is needed to pass numbers as {machine.abi} does", span)
-        if part.strip()[0] == "+":
-            added.add(name)
-            vector = max(vector, {"avx2": 32, "v": 16}.get(name, 0))
-        elif machine.architecture == "x86_64":
-            narrow = (
-                16 if name in ("avx", "avx2") else 32 if name in ("avx512bw", "avx512vl", "avx512f") else 64
-            )
-            vector = min(vector, narrow)
-        elif name == "v":
-            vector = 8
-    if {"avx512bw", "avx512vl"} <= added:
-        vector = 64
+        if name == "v":
+            vector = max(vector, 16) if part.strip()[0] == "+" else 8
     features = ",".join(filter(None, (machine.features, *(part.strip() for part in changes.split(",")))))
-    return replace(machine, features=features, vector=vector)
+    found = replace(machine, features=features, vector=vector)
+    if machine.architecture == "x86_64":
+        before, after = register_bytes(machine), register_bytes(found)
+        found = replace(found, vector=max(vector, after) if after > before else min(vector, after))
+    return found
 
 
 def features_needed(name: str, changes: str | None = None) -> tuple[str, ...]:
@@ -182,10 +172,4 @@ def features_needed(name: str, changes: str | None = None) -> tuple[str, ...]:
     else:
         machine_named(name)
         needs = list(_CPUS[name].needs)
-    for part in (changes or "").split(","):
-        feature = part.strip()[1:]
-        if part.strip().startswith("+") and feature not in needs:
-            needs.append(feature)
-        elif part.strip().startswith("-") and feature in needs:
-            needs.remove(feature)
-    return tuple(needs)
+    return changed(tuple(needs), changes or "")

@@ -95,7 +95,7 @@ def streaming_limit(steps: Sequence[Step], pair: ElementPair, machine: Machine, 
     if not any(isinstance(step.kernel, Tile) for step in steps):
         return limit
     profile = machine.profile
-    return limit * profile.streaming_volume_converting // profile.streaming_volume
+    return max(limit * profile.streaming_volume_converting // profile.streaming_volume, 1)
 
 
 def in_few_streams(steps: Sequence[Step]) -> bool:

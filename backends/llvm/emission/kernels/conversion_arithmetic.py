@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from layout_ir.backends.llvm.emission.kernels.exact_division import Divisor, divisor_of
 from layout_ir.backends.llvm.emission.kernels.lanes import Lanes, has_halves, literal
 from layout_ir.backends.llvm.emission.kernels.narrow_float_arithmetic import (
+    half_of_narrow,
     narrow_of_single,
     single_of_narrow,
 )
@@ -98,6 +99,8 @@ class Arithmetic(Lanes):
         wide = {src, dst} & {"f64"} or (src in ("i64", "ui64") and dst == "f16")
         if (src, dst) == ("bf16", "f32"):
             return self.quiet(value)
+        if (src, dst) == ("f8E5M2", "f16"):
+            return half_of_narrow(self, value)
         number = "f64" if wide or (src in ("i32", "ui32") and dst == "bf16") else "f32"
         return self.narrowed(self.widened(value, src, number), number, dst, saturate=saturate)
 

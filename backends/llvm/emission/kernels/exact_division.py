@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from layout_ir.backends.llvm.emission.kernels.lanes import Lanes, literal
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.machine.x86_features import has_x86_feature
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion
 
@@ -24,7 +25,7 @@ _LEAST, _MOST = 2.0**-60, 2.0**60
 def has_fused_multiplication(machine: Machine) -> bool:
     """Whether a multiplication and an addition that are rounded once are an instruction."""
     if machine.architecture == "x86_64":
-        return machine.vector >= 32 and "-fma" not in machine.features.split(",")
+        return machine.vector >= 32 and has_x86_feature(machine, "fma")
     return machine.architecture in ("aarch64", "riscv64")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from layout_ir.backends.llvm.emission.llvm_builder import Builder
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.machine.x86_features import has_x86_feature
 
 
 def literal(value: float, dtype: str) -> str:
@@ -17,8 +18,8 @@ def literal(value: float, dtype: str) -> str:
 
 
 def has_halves(machine: Machine) -> bool:
-    """Whether f16 to f32 and back are instructions: with AVX2 there is F16C."""
-    return machine.vector >= 32 or machine.triple.startswith("aarch64")
+    """Whether f16 to f32 and back are instructions of vectors."""
+    return machine.architecture == "aarch64" or (machine.vector >= 32 and has_x86_feature(machine, "f16c"))
 
 
 @dataclass(slots=True)

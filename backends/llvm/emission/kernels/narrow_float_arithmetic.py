@@ -70,6 +70,15 @@ def _as_half(lanes: Lanes, value: str, element: ElementType) -> str:
     return b.put(f"fmul {single} {number}, {_power(lanes, 15 - element.bias)}")
 
 
+def half_of_narrow(lanes: Lanes, value: str) -> str:
+    """f8E5M2 as f16, both as integers. The bits are the same, but for a signalling NaN, which is made quiet: where no
+    arithmetic is in between, LLVM leaves out the conversions to f32 and back, which would do it."""
+    short = lanes.vector("i16")
+    bits = lanes.bits("shl", lanes.b.put(f"zext {lanes.vector('i8')} {value} to {short}"), 8, "i16")
+    nan = lanes.compare("ugt", lanes.bits("and", bits, 0x7FFF, "i16"), 0x7C00, "i16")
+    return lanes.choose(nan, "i16", lanes.bits("or", bits, 0x200, "i16"), bits)
+
+
 def _power(lanes: Lanes, exponent: int) -> str:
     return lanes.splat("float", literal(2.0**exponent, "f32"))
 

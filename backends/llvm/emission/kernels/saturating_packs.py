@@ -9,6 +9,7 @@ from __future__ import annotations
 from layout_ir.backends.llvm.emission.kernels.rare_lanes import RareLanes
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.machine.x86_features import has_x86_feature
 from layout_ir.elements.element_types import bits_of
 
 _CONVERSIONS = {4: "sse2.cvtps2dq", 8: "avx.cvt.ps2dq.256", 16: "avx512.mask.cvtps2dq.512"}
@@ -30,6 +31,7 @@ def saturates_by_packs(machine: Machine, dst: str, size: int) -> bool:
     return (
         dst in _PACKS
         and machine.architecture == "x86_64"
+        and (dst != "ui16" or has_x86_feature(machine, "sse4.1"))
         and size * bits_of(dst) >= 8 * least
         and size * 4 >= 2 * machine.vector
         and size & (size - 1) == 0

@@ -16,8 +16,10 @@ from layout_ir.backends.llvm.machine.profile import MachineProfile
 from layout_ir.backends.llvm.planning.access_cost import steps_cost, without_idle_prefetches
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.tiles import move_tile
+from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.dialects.kernel.plan import Axis, Blocking, Copy, Loop, Staged, Step, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
+from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.cases import Case, buffers, expected, random_case
 from tests.backends.llvm.planning.plans import WIDE
 from tests.seeds import seeds
@@ -744,6 +746,13 @@ def _check(seed: int) -> str:
 @pytest.mark.parametrize("seed", seeds(3, 60))
 def test_any_profile_moves_the_same_bytes(seed: int):
     assert "streaming" in _check(seed)
+
+
+def test_volumes_that_are_far_apart_have_a_plan():
+    profile = replace(host().profile, streaming_volume=1 << 40, streaming_volume_converting=1)
+    machine = replace(host(), measured=profile)
+    src, dst = (Format.of(tag).bind((256, 256)) for tag in ("ab", "ba"))
+    assert plan_reorder(src, dst, conversion=Conversion("f32", "i8"), target=machine).steps
 
 
 def test_profiles_differ_in_what_they_choose():

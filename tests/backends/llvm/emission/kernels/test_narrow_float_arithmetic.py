@@ -56,6 +56,16 @@ def test_floats_are_rounded_as_the_definition_says(cpu: str, name: str, saturate
 
 
 @CPUS
+def test_a_signalling_nan_becomes_a_quiet_half(cpu: str):
+    x = np.resize(np.arange(256, dtype=np.uint8), 1024)
+    halves = _converted(cpu, x, Conversion("f8E5M2", "f16"), np.float16).view(np.uint16)
+    wanted = x.astype(np.uint16) << 8
+    is_nan = (x & 0x7F) > 0x7C
+    assert np.array_equal(halves[~is_nan], wanted[~is_nan])
+    assert np.array_equal(halves[is_nan], wanted[is_nan] | 0x200)
+
+
+@CPUS
 @every_type
 def test_every_code_becomes_every_wider_type(cpu: str, name: str):
     x = np.resize(codes(name), 1 << 8)
