@@ -16,6 +16,7 @@ from typing import Any, cast
 from layout_ir.certificate.bound import Clusters
 from layout_ir.certificate.schema import fault
 from layout_ir.certificate.stated_cost_functions import StatedCostFunctions
+from layout_ir.certificate.stated_maps import mapped_problem
 from layout_ir.certificate.stated_problem import INFINITE, Budget, StatedProblem
 from layout_ir.errors import LayoutError
 
@@ -98,8 +99,9 @@ def _recomputed(certificate: Any, is_ours: bool) -> Verdict:
         except LayoutError as error:
             raise LayoutError(f"{key}: {error}") from error
     problem = StatedProblem(given["problem"], Budget(inf if is_ours else numbers))
+    bounded = mapped_problem(problem, given["maps"]) if "maps" in given else problem
     clusters = Clusters(
-        StatedCostFunctions(problem, given["sets"]), given["scale"], given["clusters"], given["messages"]
+        StatedCostFunctions(bounded, given["sets"]), given["scale"], given["clusters"], given["messages"]
     )
     omitted = given.get("omitted", 0)
     if type(omitted) is not int or omitted < 0:

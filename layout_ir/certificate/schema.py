@@ -18,6 +18,7 @@ SCHEMA: dict[str, Any] = {
         "ops": [{"operands": [int], "results": [int], "weight": int, "choices": [_OPTION]}],
         "values": [{"weight": int, "reorder": [[int]]}],
     },
+    "maps?": [(int, [int])],
     "sets": [(int, int, [int], ...)],
     "clusters": [{"scope": [int], "factors": [(str, int, int)]}],
     "messages": [_MESSAGE],

@@ -29,7 +29,7 @@ from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_graph import Graph, Node, is_transpose
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_plan import Place, Plan
-from layout_ir.passes.onnx.order_selection import ModelProblem, model_problem, option_cost
+from layout_ir.passes.onnx.order_selection import ModelProblem, OrderSolution, model_problem, option_cost
 from layout_ir.passes.onnx.orders import Order, identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, are_at_boundary, remaining_transposes
@@ -82,8 +82,8 @@ class OrderSearch:
     """The Transposes of the graph that was written then, and what it has to choose from."""
     current: Graph | None = None
     """The graph of the model as it is now, where its types are known."""
-    problem: ModelProblem | None = None
-    """That of the last round."""
+    solved: tuple[ModelProblem, OrderSolution] | None = None
+    """The problem of the last round, and the choice that was found."""
 
     def __post_init__(self) -> None:
         self.propagation = OrderPropagation(self.consumer)
@@ -342,10 +342,10 @@ class OrderSearch:
             free_outputs=outputs,
             never_turned=() if turns_halves else [halves_of_products(part.values) for part in reached],
         )
-        if turns_halves:
-            self.problem = problem
         omitted = tuple(what for part in reached for what in part.omitted)
         found = problem.solve(self._seconds_left())
+        if turns_halves:
+            self.solved = problem, found
         solution = replace(found.numbers, omitted=omitted)
         plans = [Plan.chosen(part, problem.numbers, found) for part in problem.parts]
         notes = [note for plan in plans for note in plan.open_extents()]
@@ -354,7 +354,8 @@ class OrderSearch:
     def _certified(self, result: OptimizedModel) -> OptimizedModel:
         """`result` with the certificate of the last problem. It is made once: to write down and check why a choice is
         the cheapest takes much longer than to find it."""
-        assert self.problem is not None
+        assert self.solved is not None
+        problem, found = self.solved
         consumer, solution = self.consumer, result.solution
         origin = {
             "target": consumer.name,
@@ -363,7 +364,7 @@ class OrderSearch:
             "kernel_moves": consumer.counts_kernel_moves,
         }
         extra = {"origin": origin, "omitted": len(solution.omitted)}
-        certificate = self.problem.certificate(self._seconds_left(), extra=extra)
+        certificate = problem.certificate(found, self._seconds_left(), extra=extra)
         if solution.is_optimal and certificate["bound"] < certificate["cost"]:
             result.notes.append(
                 f"the choice is proven, but time was up before its certificate was: that proves "

@@ -134,11 +134,13 @@ class ModelProblem:
         solution = solve(self.numbers, time_limit=time_limit)
         return OrderSolution(solution, demands(self.numbers, solution.choices))
 
-    def certificate(self, time_limit: float | None = None, *, extra: Mapping[str, Any]) -> dict[str, Any]:
-        """The proof of what it costs at least, found in `time_limit` seconds, with the entries `extra`, whose `origin`
-        has all names besides."""
+    def certificate(
+        self, found: OrderSolution, time_limit: float | None = None, *, extra: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The proof of what it costs at least, made in `time_limit` seconds of the choice that was found, with the
+        entries `extra`, whose `origin` has all names besides."""
         more = {**extra, "origin": {**self._names(), **extra["origin"]}}
-        _, certificate = certify(self.numbers, time_limit, extra=more)
+        _, certificate = certify(self.numbers, time_limit, extra=more, known=found.numbers.choices)
         return certificate
 
     def _names(self) -> dict[str, Any]:

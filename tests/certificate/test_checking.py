@@ -23,6 +23,7 @@ from tests.selection.problems import (
     problem_of,
     random_problem,
     tangled_problem,
+    tied_problem,
     two_format_problem,
 )
 
@@ -58,10 +59,14 @@ def _certificates() -> dict[str, dict[str, Any]]:
     # Of those that have both steps, the shortest: each of its numbers is changed, and the whole is checked for each.
     searched = min((text for text in map(json.dumps, found) if "split" in text and "drop" in text), key=len)
     cut = certify(two_format_problem(rng, 6), table_limit=2)[1]
-    return {"elimination": eliminated, "hub": hub, "search": json.loads(searched), "cut": cut}
+    tied = (certify(tied_problem(rng), table_limit=1)[1] for _ in range(40))
+    mapped = min((text for text in map(json.dumps, tied) if '"maps"' in text), key=len)
+    return {
+        "elimination": eliminated, "hub": hub, "search": json.loads(searched), "cut": cut, "maps": json.loads(mapped)
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("proof", ["elimination", "hub", "search", "cut"])
+@pytest.mark.parametrize("proof", ["elimination", "hub", "search", "cut", "maps"])
 def test_negative_one_changed_number_is_rejected(proof: str):
     """Every number, up and down. With the seal made anew, what still passes is true of the problem it then states."""
     certificate = _certificates()[proof]

@@ -161,3 +161,36 @@ def problem_of(certificate: dict[str, Any]) -> Problem:
         for value in certificate["problem"]["values"]
     )
     return Problem(ops, values)
+
+
+def uniform_matrix(formats: int, cost: int = 5) -> Matrix:
+    """Reorders that all cost the same."""
+    return tuple(tuple(cost * (f != g) for g in range(formats)) for f in range(formats))
+
+
+def agreeing_op(operands: tuple[int, ...], result: int, formats: int, own: int = 0) -> OpNode:
+    """An op that takes and makes all in one format, best in its own."""
+    choices = tuple(Choice((f,) * len(operands), (f,), int(f != own)) for f in range(formats))
+    return OpNode(operands, (result,), choices)
+
+
+def tied_problem(rng: random.Random) -> Problem:
+    """Ops that agree between some that do not, in a program of one or two classes of reorders."""
+    formats = rng.randint(3, 4)
+    classes = [rng.randrange(2) for _ in range(formats)]
+    near = tuple(
+        tuple(0 if f == g else 1 if classes[f] == classes[g] else 6 for g in range(formats))
+        for f in range(formats)
+    )
+    ops = [OpNode((), (0,), tuple(Choice((), (f,), 0) for f in rng.sample(range(formats), 2)))]
+    for number in range(1, 5):
+        operands = tuple(rng.randrange(number) for _ in range(rng.randint(1, 2)))
+        if rng.random() < 0.7:
+            ops.append(agreeing_op(operands, number, formats, rng.randrange(2)))
+        else:
+            taken = [rng.sample(range(formats), len(operands)) for _ in range(2)]
+            ways = tuple(Choice(tuple(ins), (rng.randrange(formats),), rng.randint(0, 2)) for ins in taken)
+            ops.append(OpNode(operands, (number,), ways))
+    ops.append(OpNode((4,), (), (Choice((rng.randrange(formats),), (), 0),)))
+    values = [ValueNode(rng.choice([near, uniform_matrix(formats)]), rng.randint(1, 2)) for _ in range(5)]
+    return Problem(tuple(ops), tuple(values))

@@ -1,13 +1,16 @@
 """Writing down why a choice is the cheapest: the numbers that `layout_ir.certificate` checks.
 
 Every elimination is a cluster, and the table it sends on is its message; every table of the core is a cluster, every
-variable of the core one of its own, and the cost shifts of the search between them are messages too.
-`layout_ir.certificate.bound` says what the numbers mean and why they prove anything.
+variable of the core one of its own, and the cost shifts of the search between them are messages too. What has to be
+searched is searched without the formats that maps lead away from, and the maps are written down as well.
+`layout_ir.certificate.bound` and `stated_maps` say what the numbers mean and why they prove anything.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,14 +20,15 @@ from layout_ir.certificate.schema import SCHEMA
 from layout_ir.errors import LayoutError
 from layout_ir.selection.solver.branch_and_bound import Component, ProofNode
 from layout_ir.selection.solver.cost_functions import CostFunctions
-from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination
+from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, prepare
+from layout_ir.selection.solver.format_maps import MappedProblem, without_mapped_formats
 from layout_ir.selection.solver.lower_bounds import SCALE
 from layout_ir.selection.solver.mincut import Cut
 from layout_ir.selection.solver.selection_problem import Problem, Solution
-from layout_ir.selection.solver.solve import Run, run
+from layout_ir.selection.solver.solve import Run, is_searched, run
 
-STATED = frozenset(("format", *SCHEMA, "cost", "bound", "seal"))
-"""The entries that every certificate has."""
+STATED = frozenset(("format", *(name.removesuffix("?") for name in SCHEMA), "cost", "bound", "seal"))
+"""The entries that certificates have of their own."""
 
 
 def certify(
@@ -32,11 +36,24 @@ def certify(
     time_limit: float | None = None,
     table_limit: int = TABLE_LIMIT,
     extra: dict[str, Any] | None = None,
+    known: Sequence[int] | None = None,
 ) -> tuple[Solution, dict[str, Any]]:
-    """Solves a problem that is whole, as `layout_ir.selection.certify` does."""
+    """Solves a problem that is whole, as `layout_ir.selection.certify` does; `known` are choices that `run` begins
+    with."""
     extra = checked_extra(extra)
-    found = run(problem, time_limit, table_limit, record=True)
-    return found.solution, certificate_of(problem, found, extra)
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    prepared = prepare(problem, table_limit, deadline)
+    mapped = without_mapped_formats(problem, deadline) if is_searched(problem, prepared) else None
+    if mapped is not None:
+        known, prepared = None if known is None else mapped.mapped(problem, known), None
+    left = None if deadline is None else max(deadline - time.monotonic(), 0)
+    solved = problem if mapped is None else mapped.problem
+    found = run(solved, left, table_limit, record=True, prepared=prepared, known=known)
+    if mapped is not None:
+        found = replace(
+            found, solution=replace(found.solution, choices=mapped.original(found.solution.choices))
+        )
+    return found.solution, _certificate_of(problem, mapped, found, extra)
 
 
 def checked_extra(extra: object) -> dict[str, Any]:
@@ -55,11 +72,14 @@ def checked_extra(extra: object) -> dict[str, Any]:
     return entries
 
 
-def certificate_of(problem: Problem, found: Run, extra: dict[str, Any]) -> dict[str, Any]:
-    """The certificate of a recorded run."""
+def _certificate_of(
+    problem: Problem, mapped: MappedProblem | None, found: Run, extra: dict[str, Any]
+) -> dict[str, Any]:
+    """The certificate of a recorded run for a problem, or for what maps make of it."""
+    solved = problem if mapped is None else mapped.problem
     if found.cut is not None:
-        functions = CostFunctions(problem, tails=False)
-        clusters, messages, proofs = *_cut_clusters(problem, functions, found.cut), []
+        functions = CostFunctions(solved, tails=False)
+        clusters, messages, proofs = *_cut_clusters(solved, functions, found.cut), []
     else:
         assert found.elimination is not None
         functions = found.elimination.functions
@@ -67,6 +87,7 @@ def certificate_of(problem: Problem, found: Run, extra: dict[str, Any]) -> dict[
     result: dict[str, Any] = {
         "format": FORMAT,
         "problem": problem_to_json(problem),
+        **({} if mapped is None else {"maps": _maps_to_json(mapped)}),
         "sets": [
             [v, -1 if sets.tail is None else sets.tail, list(sets.wanted), *([sets.most] * sets.more)]
             for v, sets in functions.demand_sets.items()
@@ -86,6 +107,11 @@ def certificate_of(problem: Problem, found: Run, extra: dict[str, Any]) -> dict[
     result["bound"] = verdict.bound
     result["seal"] = seal(result)
     return result
+
+
+def _maps_to_json(mapped: MappedProblem) -> list[Any]:
+    """The maps of formats that are not each to itself, with the numbers of their values."""
+    return [[v, list(own)] for v, own in enumerate(mapped.maps) if any(f != g for f, g in enumerate(own))]
 
 
 def problem_to_json(problem: Problem) -> dict[str, Any]:

@@ -21,6 +21,7 @@ reorder stands against stays as it is, and maps are made smaller until nothing d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,7 +33,25 @@ FormatMap = tuple[int, ...]
 """Per format of a value, the one that it is mapped to."""
 
 
-def without_mapped_formats(problem: Problem, deadline: float | None = None) -> ReducedProblem | None:
+@dataclass(frozen=True, slots=True)
+class MappedProblem(ReducedProblem):
+    """A problem whose choices have formats alone that maps leave as they are, and these maps, by value."""
+
+    maps: tuple[FormatMap, ...]
+
+    def mapped(self, before: Problem, choices: Sequence[int]) -> list[int]:
+        """Choices for the problem `before` as the maps make them for this one: those that cost least of their
+        formats."""
+        found: list[int] = []
+        for op, mapped, choice in zip(before.ops, self.problem.ops, choices, strict=True):
+            own = [self.maps[v] for v in (*op.operands, *op.results)]
+            image = _image(own, op.choices[choice])
+            alike = [n for n, each in enumerate(mapped.choices) if _formats(each) == image]
+            found.append(min(alike, key=lambda n: mapped.choices[n].cost))
+        return found
+
+
+def without_mapped_formats(problem: Problem, deadline: float | None = None) -> MappedProblem | None:
     """The problem without the formats that maps lead away from; None where there are none, or it is too large to look
     for maps. After `deadline`, a time of time.monotonic(), no more are looked for."""
     simulation = Simulation(problem)
@@ -55,7 +74,7 @@ def without_mapped_formats(problem: Problem, deadline: float | None = None) -> R
         kept.append(None if whole else numbers)
     if not any(kept):
         return None
-    return ReducedProblem(Problem(tuple(ops), problem.values), tuple(kept))
+    return MappedProblem(Problem(tuple(ops), problem.values), tuple(kept), tuple(maps))
 
 
 def _formats(choice: Choice) -> tuple[int, ...]:

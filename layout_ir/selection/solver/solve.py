@@ -70,7 +70,7 @@ def solve_exact(
             problem = step.problem
     prepared = prepare(problem, table_limit, deadline)
     is_late = deadline is not None and time.monotonic() >= deadline
-    if prepared[1].core_variables and not is_late and _has_many_formats(problem):
+    if not is_late and is_searched(problem, prepared):
         # To search takes longer than to look for formats that nothing needs, and for such as are alike to all users.
         for reduce in (partial(without_mapped_formats, deadline=deadline), with_alike_formats_as_one):
             step = reduce(problem)
@@ -87,9 +87,9 @@ def solve_exact(
     return replace(found, choices=choices, cost=found.cost if is_same else evaluate(given, choices))
 
 
-def _has_many_formats(problem: Problem) -> bool:
-    """Whether some value has more than two formats, for which there is a minimum cut."""
-    return any(len(value.reorder) > 2 for value in problem.values)
+def is_searched(problem: Problem, prepared: tuple[CostFunctions, EliminationOrder]) -> bool:
+    """Whether the elimination that was prepared leaves a core to search: of two formats there is a minimum cut."""
+    return bool(prepared[1].core_variables) and any(len(value.reorder) > 2 for value in problem.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +110,24 @@ def run(
     table_limit: int = TABLE_LIMIT,
     record: bool = False,
     prepared: tuple[CostFunctions, EliminationOrder] | None = None,
+    known: Sequence[int] | None = None,
 ) -> Run:
     """`solve_exact` without leaving anything out before, with what the solution was found by; with `record` the
-    messages of elimination are in it. `prepared` is what `prepare` gives, where that is known.
+    messages of elimination are in it. `prepared` is what `prepare` gives, and `known` are choices that fit together,
+    where such are known: the search begins with them, and none is found that costs more.
 
     Where a value may be demanded in more sets of formats than are told apart (`DemandSets.more`) and the solution found
     needs one of those, the problem is solved again with more sets of that value told apart.
     """
     deadline = None if time_limit is None else time.monotonic() + time_limit
     limits: dict[int, int] = {}
-    best: Solution | None = None
+    best = None if known is None else Solution(tuple(known), evaluate(problem, known), None)
     with gc_paused():
         while True:
             prepared = prepared or prepare(problem, table_limit, deadline, limits)
             functions, order = stopping_early(problem, table_limit, prepared, limits)
             prepared = None
-            found, beyond = _run(problem, deadline, functions, order, record)
+            found, beyond = _run(problem, deadline, functions, order, record, known)
             if best is None or found.solution.cost < best.cost:
                 best = found.solution
             late = deadline is not None and time.monotonic() >= deadline
@@ -157,6 +159,7 @@ def _run(
     functions: CostFunctions,
     order: EliminationOrder,
     record: bool,
+    known: Sequence[int] | None,
 ) -> tuple[Run, list[int]]:
     """One pass of all methods, and the values that the solution demands in a set larger than those told apart."""
     cut = solve_by_cut(problem, deadline) if order.core_variables else None
@@ -173,8 +176,8 @@ def _run(
         elimination.run()
     components: list[Component] = []
     if order.core_variables:
-        greedy = functions.states_of(solve_greedy(problem).choices)
-        components = branch_and_bound(elimination.core(), deadline, greedy, record=record)
+        first = functions.states_of(solve_greedy(problem).choices if known is None else known)
+        components = branch_and_bound(elimination.core(), deadline, first, record=record)
     total = elimination.total + sum(part.cost for part in components)
     bound = elimination.total + sum(part.bound for part in components)
     if total >= FORBIDDEN:

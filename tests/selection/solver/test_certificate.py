@@ -10,6 +10,7 @@ import pytest
 from layout_ir.certificate.checking import verify
 from layout_ir.selection.solver.certificate import certify
 from layout_ir.selection.solver.selection_problem import Problem
+from layout_ir.selection.solver.solve import solve_exact
 from tests.selection.problems import (
     brute_force,
     cyclic_problem,
@@ -18,6 +19,7 @@ from tests.selection.problems import (
     problem_of,
     random_problem,
     tangled_problem,
+    tied_problem,
 )
 
 
@@ -51,6 +53,30 @@ def test_certificate_of_programs_with_loops(limit: int):
         problem = cyclic_problem(rng, rng.randint(1, 5), rng.randint(1, 6))
         solution, certificate = certify(problem, table_limit=limit)
         assert verify(certificate).bound == solution.bound == solution.cost == brute_force(problem)
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_certificate_of_what_maps_leave_proves_the_optimum_of_the_whole(is_known: bool):
+    rng = random.Random(12)
+    mapped = 0
+    for _ in range(100):
+        problem = tied_problem(rng)
+        known = solve_exact(problem).choices if is_known else None
+        solution, certificate = certify(problem, table_limit=1, known=known)
+        verdict = verify(json.loads(json.dumps(certificate)))
+        assert verdict.cost == verdict.bound == solution.cost == brute_force(problem)
+        assert problem_of(certificate) == problem
+        mapped += "maps" in certificate
+    assert mapped > 50
+
+
+def test_a_choice_that_is_known_is_certified_where_there_is_no_time_for_a_better_one():
+    rng = random.Random(2)
+    for _ in range(20):
+        problem = tangled_problem(rng, 9, 3)
+        known = solve_exact(problem)
+        solution, certificate = certify(problem, 0.0, table_limit=4, known=known.choices)
+        assert solution.cost == verify(certificate).cost == known.cost
 
 
 def test_certificate_of_a_search_that_was_stopped_proves_its_gap():

@@ -6,25 +6,29 @@ import random
 
 from layout_ir.selection.solver.dominance import without_dominated_formats
 from layout_ir.selection.solver.format_maps import without_mapped_formats
-from layout_ir.selection.solver.selection_problem import Choice, Matrix, OpNode, Problem, ValueNode
+from layout_ir.selection.solver.selection_problem import (
+    Choice,
+    Matrix,
+    OpNode,
+    Problem,
+    ValueNode,
+    evaluate,
+)
 from layout_ir.selection.solver.solve import solve_exact
-from tests.selection.problems import brute_force, cyclic_problem, random_problem
-
-
-def _uniform(formats: int, cost: int = 5) -> Matrix:
-    return tuple(tuple(cost * (f != g) for g in range(formats)) for f in range(formats))
-
-
-def _agreeing(operands: tuple[int, ...], result: int, formats: int, own: int = 0) -> OpNode:
-    """An op that takes and makes all in one format, best in its own."""
-    choices = tuple(Choice((f,) * len(operands), (f,), int(f != own)) for f in range(formats))
-    return OpNode(operands, (result,), choices)
+from tests.selection.problems import (
+    agreeing_op,
+    brute_force,
+    cyclic_problem,
+    random_problem,
+    tied_problem,
+    uniform_matrix,
+)
 
 
 def _diamond(formats: int, made: tuple[int, ...], wanted: int, matrix: Matrix) -> Problem:
     """A value and what three ops that agree make of it, wanted in one format."""
     source = OpNode((), (0,), tuple(Choice((), (f,), 0) for f in made))
-    ops = (_agreeing((0,), 1, formats), _agreeing((0, 1), 2, formats), _agreeing((1, 2), 3, formats))
+    ops = (agreeing_op((0,), 1, formats), agreeing_op((0, 1), 2, formats), agreeing_op((1, 2), 3, formats))
     sink = OpNode((3,), (), (Choice((wanted,), (), 0),))
     return Problem((source, *ops, sink), (ValueNode(matrix),) * 4)
 
@@ -37,19 +41,34 @@ def _left(problem: Problem, value: int) -> set[int]:
 
 
 def test_formats_that_nobody_makes_or_asks_for_go_from_all_values_that_are_tied():
-    problem = _diamond(4, (0,), 2, _uniform(4))
+    problem = _diamond(4, (0,), 2, uniform_matrix(4))
     assert without_dominated_formats(problem) is None
     assert [_left(problem, value) for value in range(4)] == [{0}, {0, 2}, {0, 2}, {0, 2}]
 
 
 def test_the_choices_of_what_is_left_are_told_by_their_old_numbers():
-    reduced = without_mapped_formats(_diamond(4, (0,), 2, _uniform(4)))
+    reduced = without_mapped_formats(_diamond(4, (0,), 2, uniform_matrix(4)))
     assert reduced is not None
     assert reduced.original((0, 1, 1, 1, 0)) == (0, 2, 2, 2, 0)
 
 
+def test_maps_take_choices_to_some_that_cost_no_more():
+    rng = random.Random(8)
+    found = 0
+    for _ in range(200):
+        problem = tied_problem(rng)
+        reduced = without_mapped_formats(problem)
+        if reduced is not None:
+            found += 1
+            choices = [rng.randrange(len(op.choices)) for op in problem.ops]
+            mapped = reduced.mapped(problem, choices)
+            cost = evaluate(reduced.problem, mapped)
+            assert evaluate(problem, reduced.original(mapped)) == cost <= evaluate(problem, choices)
+    assert found > 100
+
+
 def test_negative_formats_stay_where_all_are_made_and_one_is_wanted():
-    problem = _diamond(3, (0, 1, 2), 2, _uniform(3))
+    problem = _diamond(3, (0, 1, 2), 2, uniform_matrix(3))
     reduced = without_mapped_formats(problem)
     left = problem if reduced is None else reduced.problem
     assert {choice.ins[0] for choice in left.ops[4].choices} == {2}
@@ -63,40 +82,18 @@ def test_negative_a_format_stays_on_the_way_to_which_reorders_are_cheaper():
 
 
 def test_an_op_that_takes_a_value_twice_keeps_one_format_for_both():
-    values = (ValueNode(_uniform(3)), ValueNode(_uniform(3)))
+    values = (ValueNode(uniform_matrix(3)), ValueNode(uniform_matrix(3)))
     twice = OpNode((0, 0), (1,), tuple(Choice((f, f), (f,), int(f > 0)) for f in range(3)))
     source = OpNode((), (0,), (Choice((), (0,), 0),))
     sink = OpNode((1,), (), (Choice((1,), (), 0),))
     assert _left(Problem((source, twice, sink), values), 1) == {0, 1}
 
 
-def _tied(rng: random.Random) -> Problem:
-    """Ops that agree between some that do not, in a program of one or two classes of reorders."""
-    formats = rng.randint(3, 4)
-    classes = [rng.randrange(2) for _ in range(formats)]
-    near = tuple(
-        tuple(0 if f == g else 1 if classes[f] == classes[g] else 6 for g in range(formats))
-        for f in range(formats)
-    )
-    ops = [OpNode((), (0,), tuple(Choice((), (f,), 0) for f in rng.sample(range(formats), 2)))]
-    for number in range(1, 5):
-        operands = tuple(rng.randrange(number) for _ in range(rng.randint(1, 2)))
-        if rng.random() < 0.7:
-            ops.append(_agreeing(operands, number, formats, rng.randrange(2)))
-        else:
-            taken = [rng.sample(range(formats), len(operands)) for _ in range(2)]
-            ways = tuple(Choice(tuple(ins), (rng.randrange(formats),), rng.randint(0, 2)) for ins in taken)
-            ops.append(OpNode(operands, (number,), ways))
-    ops.append(OpNode((4,), (), (Choice((rng.randrange(formats),), (), 0),)))
-    values = [ValueNode(rng.choice([near, _uniform(formats)]), rng.randint(1, 2)) for _ in range(5)]
-    return Problem(tuple(ops), tuple(values))
-
-
 def test_least_cost_is_that_of_brute_force():
     rng = random.Random(5)
     found = 0
     for number in range(400):
-        problem = _tied(rng)
+        problem = tied_problem(rng)
         if number % 4 == 0:
             make = random_problem if number % 8 else cyclic_problem
             problem = make(rng, rng.randint(1, 4), rng.randint(3, 5))
