@@ -158,7 +158,11 @@ class _Trees:
             pairs = zip(self.costs(part), self.costs(wanted ^ part), split, strict=True)
             split = [min(a + b, least) for a, b, least in pairs]
             part = (part - 1) & others
-        best = [min([a + b for a, b in zip(row, split, strict=True)]) for row in self._shortest]
+        # Where a tree costs most that splits at once, none gains by going there first.
+        most = max(split)
+        cheap = [(m, cost) for m, cost in enumerate(split) if cost < most]
+        rows = zip(self._shortest, split, strict=True)
+        best = [min([at_once, *[row[m] + cost for m, cost in cheap]]) for row, at_once in rows]
         self._costs[wanted] = best
         return best
 
