@@ -203,9 +203,12 @@ def rows_of_blocks(body: Body) -> Sequence[str]:
     ):
         raise NoFunctionError
     element, width = body.element(2), body.extent(0, -1) * (8 // bits if is_packed else 1)
-    if size < 1 or width % size:
+    if size < 1:
         raise NoFunctionError
     dims = [0] * (body.rank(1) + rank - 2)
+    size = min(size, max(width, 1))  # nothing of a block is behind a row that is shorter
+    blocks = -(-width // size)
+    missing = blocks * size - width
 
     def rows(number: int) -> str:
         found = body.add("Gather", body.input(number), body.input(1), axis=0)
@@ -215,8 +218,10 @@ def rows_of_blocks(body: Body) -> Sequence[str]:
             else body.cast(found, element)
         )
 
-    blocks = width // size
-    levels = body.reshaped(rows(0), *dims, blocks, size)
+    levels = rows(0)
+    if missing:
+        levels = body.add("Pad", levels, body.integers([0] * (2 * len(dims) + 1) + [missing]))
+    levels = body.reshaped(levels, *dims, blocks, size)
     if body.has(3):
         middle = body.add("Unsqueeze", body.part(rows(3), len(dims), 0, blocks), body.integers([-1]))
         levels = body.add("Sub", levels, middle)
@@ -225,7 +230,8 @@ def rows_of_blocks(body: Body) -> Sequence[str]:
     scales = body.add(
         "Unsqueeze", body.add("Gather", body.input(2), body.input(1), axis=0), body.integers([-1])
     )
-    return [body.reshaped(body.add("Mul", levels, scales), *dims, -1)]
+    real = body.reshaped(body.add("Mul", levels, scales), *dims, -1)
+    return [body.part(real, len(dims), 0, width) if missing else real]
 
 
 def product_with_bits(body: Body) -> Sequence[str]:

@@ -41,7 +41,8 @@ def certify(
     """Solves a problem that is whole, as `layout_ir.selection.certify` does; `known` are choices that `run` begins
     with."""
     extra = checked_extra(extra)
-    deadline = None if time_limit is None else time.monotonic() + time_limit
+    # What was searched is checked in the end, which takes about as long.
+    deadline = None if time_limit is None else time.monotonic() + time_limit / 2
     prepared = prepare(problem, table_limit, deadline)
     mapped = without_mapped_formats(problem, deadline) if is_searched(problem, prepared) else None
     if mapped is not None:
