@@ -38,18 +38,15 @@ def mapped_problem(problem: StatedProblem, given: Sequence[tuple[int, list[int]]
             if any(onward[targets[g]] > cost for g, cost in enumerate(row)):
                 raise LayoutError(f"the map of value {v} makes some reorder from format {f} cost more")
         maps[v] = targets
-    return StatedProblem(
-        {"ops": [_mapped(o, op, maps, budget) for o, op in enumerate(problem.ops)], "values": problem.values},
-        budget,
-    )
+    return problem.with_options([_kept(o, op, maps, budget) for o, op in enumerate(problem.ops)])
 
 
-def _mapped(o: int, op: dict[str, Any], maps: dict[int, list[int]], budget: Budget) -> dict[str, Any]:
-    """The op with the options that the maps leave as they are."""
+def _kept(o: int, op: dict[str, Any], maps: dict[int, list[int]], budget: Budget) -> list[Any]:
+    """The options of an op that the maps leave as they are."""
     own = [maps.get(v) for v in (*op["operands"], *op["results"])]
-    if not any(own):
-        return op
     options: list[tuple[list[int], list[int], int]] = op["choices"]
+    if not any(own):
+        return options
     budget.spend(len(options) * len(own), "the options of a mapped op")
     least: dict[tuple[int, ...], int] = {}
     for ins, outs, cost in options:
@@ -64,4 +61,4 @@ def _mapped(o: int, op: dict[str, Any], maps: dict[int, list[int]], budget: Budg
             kept.append(option)
         elif not least.get(image, cost + 1) <= cost:
             raise LayoutError(f"op {o} has no option at no more than {cost} for the one that the maps change")
-    return {**op, "choices": kept}
+    return kept

@@ -7,6 +7,7 @@ reorders that leads from the format its maker gives it to all formats its users 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from layout_ir.errors import LayoutError
@@ -88,6 +89,12 @@ class StatedProblem:
             first.setdefault((self._reorders[v], value["weight"]), v) for v, value in enumerate(self.values)
         ]
 
+    def with_options(self, options: Sequence[list[Any]]) -> StatedProblem:
+        """The problem in which each op has these of its options alone."""
+        found = copy(self)
+        found.ops = [{**op, "choices": own} for op, own in zip(self.ops, options, strict=True)]
+        return found
+
     def cost(self, choices: Sequence[int]) -> int:
         """The cost of taking option choices[o] of each op o."""
         if len(choices) != len(self.ops):
@@ -131,13 +138,18 @@ class _Trees:
         self._budget = budget
         formats = range(len(reorder))
         budget.spend(len(reorder) ** 3 // 2, f"reorders between {len(reorder)} formats")
+        if any(reorder[f][f] != 0 or min(reorder[f]) < 0 for f in formats):
+            raise LayoutError("a reorder cost is negative, or not 0 from a format to itself")
         shortest = [list(row) for row in reorder]
+        largest = [max(row) for row in shortest]
         for m in formats:
+            onward = shortest[m]
+            least = min(onward[:m] + onward[m + 1 :], default=0)
             for f, row in enumerate(shortest):
                 first = row[m]
-                shortest[f] = [min(a, first + b) for a, b in zip(row, shortest[m], strict=True)]
-        if any(shortest[f][f] != 0 or min(shortest[f]) < 0 for f in formats):
-            raise LayoutError("a reorder cost is negative, or not 0 from a format to itself")
+                if first + least < largest[f]:
+                    shortest[f] = [min(a, first + b) for a, b in zip(row, onward, strict=True)]
+                    largest[f] = max(shortest[f])
         self._shortest = shortest
         self._costs: dict[int, list[int]] = {1 << f: [row[f] for row in shortest] for f in formats}
         self._costs[0] = [0] * len(shortest)

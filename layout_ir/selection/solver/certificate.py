@@ -27,6 +27,10 @@ from layout_ir.selection.solver.mincut import Cut
 from layout_ir.selection.solver.selection_problem import Problem, Solution
 from layout_ir.selection.solver.solve import Run, is_searched, run
 
+MOST_WORK = 1 << 18
+"""Entries of the tables of an elimination up to which no maps of formats are looked for: the checker takes a
+microsecond for each."""
+
 STATED = frozenset(("format", *(name.removesuffix("?") for name in SCHEMA), "cost", "bound", "seal"))
 """The entries that certificates have of their own."""
 
@@ -44,7 +48,8 @@ def certify(
     # What was searched is checked in the end, which takes about as long.
     deadline = None if time_limit is None else time.monotonic() + time_limit / 2
     prepared = prepare(problem, table_limit, deadline)
-    mapped = without_mapped_formats(problem, deadline) if is_searched(problem, prepared) else None
+    is_dear = is_searched(problem, prepared) or prepared[1].work > MOST_WORK
+    mapped = without_mapped_formats(problem, deadline) if is_dear else None
     if mapped is not None:
         known, prepared = None if known is None else mapped.mapped(problem, known), None
     left = None if deadline is None else max(deadline - time.monotonic(), 0)
