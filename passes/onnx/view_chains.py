@@ -112,13 +112,16 @@ class Digits:
         self.dims: list[list[int]] = [[digit] for digit in self.sizes]
 
     def reshape(self, extents: Sequence[int]) -> bool:
-        """Joins and cuts the dims; False where a cut falls into a digit that it does not divide."""
+        """Joins and cuts the dims; False where a cut falls into a digit that it does not divide, and where there are
+        other elements than before: no runtime gets through such a model."""
         rest = [digit for dim in self.dims for digit in dim]
         dims: list[list[int]] = []
         for extent in extents:
             dim: list[int] = []
             wanted = extent
             while wanted > 1:
+                if not rest:
+                    return False
                 digit = rest.pop(0)
                 size = self.sizes[digit]
                 if size > wanted:

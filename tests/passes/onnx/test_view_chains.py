@@ -6,6 +6,7 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+import layout_ir as li
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
 
 
@@ -60,3 +61,13 @@ def test_negative_cuts_that_do_not_divide_one_another():
     ]
     model = model_of(nodes, [value("x", 2, 12)], [value("y", 8, 3)], [cut_shape, again_shape])
     assert check_optimized(model).after.count > 0
+
+
+def test_negative_a_cut_into_more_elements_than_there_are():
+    """No runtime gets through such a model; exporters write some all the same."""
+    cut, shape = _reshape("a", "b", 1, 8, 8, 8, 8)
+    nodes = [transpose("x", "a", 0, 2, 3, 1), cut, transpose("b", "y", 0, 1, 3, 2, 4)]
+    model = model_of(nodes, [value("x", 1, 64, 2, 2)], [value("y", None, None, None, None, None)], [shape])
+    model.graph.value_info.append(value("b", 1, 8, 8, 8, 8))
+    result = li.optimize_onnx(model)
+    assert result.model.graph.output[0].name == "y" and result.after.count <= 2
