@@ -89,8 +89,6 @@ def _new_evaluator(op: OpaqueOp, kernels: NodeKernels) -> _Evaluator:
 
     from layout_ir.backends.reference.package_evaluator import package_evaluator
     from layout_ir.dialects.nn.protos import node_of
-    from layout_ir.frontends.onnx.evaluation import OLDEST
-    from layout_ir.frontends.onnx.subgraphs import nodes_within
 
     captured = [name.data for name in op.captures.data]
     # With a space, which the names in subgraphs are not looked for with.
@@ -115,11 +113,6 @@ def _new_evaluator(op: OpaqueOp, kernels: NodeKernels) -> _Evaluator:
     )
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in op.versions.items()]
     model = onnx.helper.make_model(graph, opset_imports=imports)
-    for node in (*model.graph.node, *nodes_within(model.graph.node[0])):
-        if not node.domain and op.versions.get("", 0) < OLDEST.get(node.op_type, 0):
-            raise LayoutError(
-                f"the onnx package has no reference for {node.op_type} before opset {OLDEST[node.op_type]}"
-            )
     try:
         try:
             evaluator, others = package_evaluator(model, kernels)

@@ -45,13 +45,16 @@ def hard_max(node: OpaqueNode) -> SSAValue:
     x, rank = node.input(0), len(shape_of(node.input(0)))
     newer = node.op.versions.get("", 0) >= 13
     axis = int(node.attribute("axis", -1 if newer else 1)) % max(rank, 1)
-    if not rank or (not newer and axis != rank - 1):  # before, over all dims from the axis on
+    if not rank or not prod(shape_of(x)):
         raise Unsupported
-    if not prod(shape_of(x)):
-        raise Unsupported
+    if not newer and axis != rank - 1:  # before, over all dims from the axis on
+        rank, shape = axis + 1, shape_of(x)
+        x = node.insert(ReshapeOp(x, (*shape[:axis], prod(shape[axis:]))))
     largest = node.apply(nn.ArgMaxOp, x, axis=axis, keepdims=True)
     hot = node.apply(nn.EqualOp, largest, places(node, shape_of(x)[axis], axis, rank))
-    return _cast(node, hot, dtype_of(node.op.results[0].type))
+    ones = _cast(node, hot, dtype_of(node.op.results[0].type))
+    result = shape_of(node.op.results[0])
+    return ones if shape_of(ones) == result else node.insert(ReshapeOp(ones, result))
 
 
 def eye_like(node: OpaqueNode) -> SSAValue:

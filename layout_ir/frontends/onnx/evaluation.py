@@ -34,8 +34,8 @@ STEPS_PER_NODE = 1 << 16
 
 MOST_BYTES_PER_ELEMENT = 8
 
-OLDEST = {"Hardmax": 13, "LogSoftmax": 13, "Softmax": 13}
-"""Oldest version of an operator that the reference computes as the standard defines it."""
+_OLDEST = {"Hardmax": 13, "LogSoftmax": 13, "Softmax": 13}
+"""Oldest version of an operator that the onnx package computes as the standard defines it."""
 
 Arrays = Sequence["NDArray[Any] | None"]
 Cost = tuple[int, int]
@@ -48,7 +48,7 @@ def evaluate(node: Node) -> list[NDArray[Any]] | None:
     Raises OnnxImportError where the node is not valid.
     """
     op = node.op_type
-    if (op not in COSTS and op not in ELEMENTWISE) or node.opset < OLDEST.get(op, 0):
+    if (op not in COSTS and op not in ELEMENTWISE) or node.opset < _OLDEST.get(op, 0):
         return None
     check_signature(node, node.constant_types())
     arrays = node.constant_inputs()

@@ -212,7 +212,7 @@ def test_old_versions_are_not_computed_as_new_ones(op: str, axis: int):
     """Until opset 12 these ops went over all dims from the axis on."""
     for opset in (9, 11, 13):
         if op == "Hardmax" and opset < 13:
-            # Stays an op, which is run neither: the reference would compute the new version.
+            # Stays an op: the onnx package would compute the new version.
             assert [
                 op.name
                 for op in ops_of(model([node(op, "a", axis=axis)], {}, constants={"a": A}, opset=opset))

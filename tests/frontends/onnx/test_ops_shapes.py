@@ -133,6 +133,15 @@ def test_pad_takes_attributes_then_inputs():
         assert (op.pads, op.value, op.mode) == ((0, 1, 0, 2), 3.0, "constant")
 
 
+@pytest.mark.parametrize(
+    "pads", [(-1, 0, 1, 2), (0, 1, 0, -2), (-2, 3, 2, -1), (3, -2, 0, 0), (-1, -2, 0, 0)]
+)
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+def test_pads_that_take_away_and_add_are_those_of_onnx_runtime(mode: str, pads: tuple[int, ...]):
+    source = model([node("Pad", "x p", mode=mode)], {"x": (5, 6)}, constants={"p": ints(*pads)}, opset=19)
+    check_like_onnx_runtime(source, {"x": numbers(5, 6)})
+
+
 def numbers(*shape: int) -> NDArray[np.float32]:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 

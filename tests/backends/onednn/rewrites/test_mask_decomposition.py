@@ -38,6 +38,12 @@ def test_hard_max_takes_the_first_largest_element(axis: int):
     compare_node("Hardmax", {"x": x}, axis=axis)
 
 
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_hard_max_goes_over_all_dims_from_its_axis_on_before_opset_13(axis: int):
+    x = np.random.default_rng(1).integers(0, 3, (4, 5, 6)).astype(np.float32)
+    compare_node("Hardmax", {"x": x}, opset=11, axis=axis)
+
+
 @pytest.mark.parametrize("k", [0, 2, -1])
 def test_the_diagonal_of_a_matrix(k: int):
     [found] = executed(node_model("EyeLike", {"x": numbers((3, 5))}, k=k, dtype=7), {"x": numbers((3, 5))})
