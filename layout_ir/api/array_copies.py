@@ -39,7 +39,7 @@ def ascontiguousarray(
     if isinstance(order, str) and order == "C":
         if like is not None:
             return np.ascontiguousarray(a, dtype, like=like)
-        if dtype is not None and type(a) is np.ndarray and a.dtype == dtype:
+        if dtype is not None and type(a) is np.ndarray and np.dtype(dtype) is a.dtype:
             return ascontiguousarray(a)
         return timed(np.ascontiguousarray, a, dtype)
     return _in_order(a, dtype, order, like)
@@ -50,7 +50,7 @@ def _in_order(a: ArrayLike, dtype: DTypeLike | None, order: str | Format, like: 
     if isinstance(order, str) and order == "F":
         if like is not None:
             return np.asfortranarray(a, dtype, like=like)
-        if dtype is not None and type(a) is np.ndarray and a.dtype == dtype:
+        if dtype is not None and type(a) is np.ndarray and np.dtype(dtype) is a.dtype:
             return ascontiguousarray(a, order="F")
         return timed(np.asfortranarray, a, dtype)
     x = np.asarray(a, dtype) if like is None else np.asarray(a, dtype, like=like)

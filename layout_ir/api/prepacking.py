@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.reshape import reshape
 from layout_ir.api.reorder_compilation import quantization_of_sides
 from layout_ir.argument_checks import check_threads
 from layout_ir.arrays.descriptor import TensorDesc
@@ -195,12 +197,13 @@ def _tasks_of(number: int, packing: WeightPacking, threads: int, volume: int) ->
                 raise LayoutError(f"compensation sums of a weight without elements, {source.shape}")
             return []
         scales = sides_of(packing.scale, source.dtype, destination.dtype, "scale")
-        if len(channels) > 1 and any(x is not None and np.ndim(x) == 1 for x in scales):
-            # Numbers per channel belong to one dim, so the channels of all groups are made one.
-            src, dst = (layout.merge_dims(channels[0], len(channels)) for layout in (src, dst))
-            channels = channels[:1]
-        conversion, values = _conversion(packing, src.shape[channels[0]] if channels else 0)
-        start, size = dst.nbytes(conversion.dst), 4 * packing.channel_count
+        # Numbers per channel belong to one dim, so the channels of all groups are made one.
+        several = [dim for dim in channels if src.shape[dim] != 1]
+        if len(several) > 1 and any(x is not None and np.ndim(x) == 1 for x in scales):
+            src, dst = _with_channels_as_one(src, dst, channels)
+            channels = several = channels[:1]
+        conversion, values = _conversion(packing, src, next(iter((*several, *channels)), None))
+        start, size = destination.layout.nbytes(conversion.dst), 4 * packing.channel_count
         at = {
             name: start + k * size
             for k, name in enumerate(x for x in COMPENSATIONS if x in packing.compensation)
@@ -209,8 +212,23 @@ def _tasks_of(number: int, packing: WeightPacking, threads: int, volume: int) ->
         return list(weight_tasks(number, src, dst, conversion, values, channels, sums, threads, volume))
 
 
-def _conversion(packing: WeightPacking, channels: int) -> tuple[Conversion, dict[str, Array]]:
-    """What becomes of the elements, and its runtime parameters: all numbers, so that equal weights are one kernel."""
+def _with_channels_as_one(src: Layout, dst: Layout, channels: Sequence[int]) -> tuple[Layout, Layout]:
+    """Both layouts with the dims of the channels as one, all pads of the destination among them. Raises LayoutError
+    where no layout says that."""
+    first, count = channels[0], len(channels)
+    shape = *dst.shape[:first], prod(dst.shape[first : first + count]), *dst.shape[first + count :]
+    try:
+        return src.merge_dims(first, count), reshape(dst, shape, keep_pads=True)
+    except LayoutError as error:
+        raise LayoutError(
+            f"scales per channel of {count} dims, which no layout makes one with the pads that are written: {error}; "
+            f"pack each index of dim {first} by itself"
+        ) from error
+
+
+def _conversion(packing: WeightPacking, src: Layout, dim: int | None) -> tuple[Conversion, dict[str, Array]]:
+    """What becomes of the elements of `src`, whose channels are `dim`, and its runtime parameters: all numbers, so that
+    equal weights are one kernel."""
     sides = packing.source, packing.destination
     scale, zero_point = quantization_of_sides(*sides, packing.scale, None)
     dtypes = packing.source.dtype, packing.destination.dtype
@@ -218,8 +236,8 @@ def _conversion(packing: WeightPacking, channels: int) -> tuple[Conversion, dict
         None if x is None else np.asarray(x, np.float64) for x in sides_of(scale, *dtypes, "scale")
     )
     conversion, values = conversion_between(
-        *dtypes, scale=scales, zero_point=zero_point, dim=packing.channels[0] if packing.channels else None,
-        channels=channels, saturate=packing.saturate,
+        *dtypes, scale=scales, zero_point=zero_point, dim=dim, channels=0 if dim is None else src.shape[dim],
+        saturate=packing.saturate,
     )  # fmt: skip
     number = np.float32 if conversion.computes == "f32" else np.float64
     return conversion, {name: np.ascontiguousarray(x, number) for name, x in values.items()}

@@ -226,6 +226,8 @@ def dense_format(names: Sequence[str], results: Sequence[Sum], chunk: int = 0) -
         physical.append(PhysicalDim(term.dim, term.unit, term.count))
         if at >= len(results) - chunk and term.count is None:
             raise LayoutError("a chunk has a fixed size, but a result right of the separator has none")
+    if len({term.dim for term in shifted}) < len(names):
+        return None  # a dim that no result depends on is nowhere apart
     lo = tuple(tops.get(dim, 0) for dim in range(len(names)))
     if any(low < 0 for low in lo) or any((t.shift - lo[t.dim]) % (t.unit * (t.count or 1)) for t in shifted):
         return None

@@ -50,8 +50,9 @@ class TvmNotation(Notation):
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
         stripped = text.strip()
-        unpacked = re.sub(r"\[((?:[0-9]+[a-z]){2,})\]", r"\1", stripped)
-        parts = re.findall(r"[A-Z]|[0-9]+[a-z]", unpacked)
+        # Digits are looked at once, however many there are.
+        unpacked = re.sub(r"\[((?:[0-9]++[a-z]){2,})\]", r"\1", stripped)
+        parts = re.findall(r"[A-Z]|(?<![0-9])[0-9]++[a-z]", unpacked)
         if not parts or "".join(parts) != unpacked:
             raise LayoutError(
                 f"tvm text {stripped[:60]!r} is no list of capital letters and blocks such as 16c",

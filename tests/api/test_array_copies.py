@@ -418,3 +418,13 @@ def test_negative_a_dtype_that_is_none_is_numpys_error_in_any_order():
     for order in ("C", "F", "K", "ba"):
         with pytest.raises(TypeError, match="not understood"):
             ascontiguousarray(np.zeros((2, 3)), dtype="f33", order=order)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_another_object_for_the_same_dtype_makes_what_numpy_makes(order: Any):
+    a = np.zeros(3, "i4")
+    other = np.dtype("i4", metadata={"unit": "bytes"})
+    make = np.ascontiguousarray if order == "C" else np.asfortranarray
+    found, wanted = ascontiguousarray(a, other, order=order), make(a, other)
+    assert found is not a and found.dtype.metadata == wanted.dtype.metadata == {"unit": "bytes"}
+    assert ascontiguousarray(a, np.int32, order=order) is a is make(a, np.int32)

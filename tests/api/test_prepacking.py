@@ -16,6 +16,7 @@ import layout_ir as li
 from layout_ir.api.prepacking import Compensation, WeightPacking, compile_prepack
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.elements.element_types import element_type
+from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc
 from tests.oracles import onednn
 from tests.oracles.onednn_weights import convolution_weights, matmul_weights
@@ -165,6 +166,27 @@ def test_scales_of_groups_are_one_for_each_channel_of_each_group():
     [found] = li.prepack([x], "goihw", dtype="i8", scales=[scales], channels=(0, 1))
     wanted = np.rint(x / scales.reshape(3, 8, 1, 1, 1))
     assert np.array_equal(found, np.clip(wanted, -128, 127).ravel())
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 1, 1, 4), (13, 3, 2, 1, 1), (3, 16, 5, 2, 1)])
+@pytest.mark.parametrize("compensation", [(), ("s8s8", "zero_point")])
+def test_scales_of_padded_groups_leave_zeros_in_the_pads_and_sums_behind_them(
+    shape: tuple[int, ...], compensation: tuple[Compensation, ...]
+):
+    x = np.random.default_rng(0).integers(-5, 6, shape).astype(np.float32)
+    options: dict[str, Any] = {"dtype": "i8", "channels": (0, 1), "compensation": compensation}
+    for tag in ("Abcde8a", "Abcde16a", "acbde"):
+        [wanted] = li.prepack([x], tag, scales=[1.0], **options)
+        [found] = li.prepack([x], tag, scales=[np.ones(shape[0] * shape[1])], **options)
+        assert found.nbytes == wanted.nbytes and np.array_equal(found, wanted)
+
+
+def test_negative_scales_of_channels_in_blocks_that_are_padded_in_each_group():
+    x = np.ones((3, 5, 7, 1, 1), np.float32)
+    with pytest.raises(
+        LayoutError, match=r"weight 0: scales per channel of 2 dims, .*'b' is padded from 5 to 16"
+    ):
+        li.prepack([x], "aBcde16b", dtype="i8", scales=[np.ones(15)], channels=(0, 1))
 
 
 def test_a_compiled_list_is_called_again_with_other_buffers():

@@ -216,3 +216,19 @@ def test_negative_numbers_that_no_layout_has():
     ):
         with pytest.raises(LayoutError, match=r"2\^63"):
             NOTATIONS[name].parse(text, None, "i8")
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (1, 4), (3, 2)])
+def test_a_dim_that_no_result_depends_on_is_nowhere_apart(shape: tuple[int, int]):
+    for text in ("affine_map<(d0, d1) -> (0, d1)>", "affine_map<(d0, d1) -> (d1)>"):
+        layout = AFFINE.parse(text, shape)
+        assert isinstance(layout, Layout)
+        assert [layout.address(i) for i in np.ndindex(shape)] == [j for _, j in np.ndindex(shape)]
+    assert MEMREF.parse(
+        f"memref<{shape[0]}x{shape[1]}xf32, affine_map<(d0, d1) -> (0, d1)>>"
+    ) == AFFINE.parse("affine_map<(d0, d1) -> (0, d1)>", shape)
+
+
+def test_negative_a_dim_that_no_result_depends_on_has_no_place_without_a_shape():
+    with pytest.raises(LayoutError, match="give one"):
+        AFFINE.parse("affine_map<(d0, d1) -> (0, d1)>")

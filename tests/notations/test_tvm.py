@@ -226,3 +226,9 @@ def test_a_map_is_read_inside_of_a_call(text: str):
 def test_negative_calls_without_one_map(text: str, reason: str):
     with pytest.raises(LayoutError, match=reason):
         NOTATIONS["indexmap"].parse(text)
+
+
+def test_negative_a_long_row_of_digits_is_looked_at_once():
+    for text in ("9" * 200_000, "[" * 1000 + "9" * 100_000, "N" + "9" * 200_000):
+        with pytest.raises(LayoutError, match="is no list of capital letters"):
+            NOTATIONS["tvm"].parse(text)

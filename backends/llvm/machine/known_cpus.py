@@ -82,6 +82,15 @@ _FEATURES = {
 _CONVENTIONS = {"lp64d": ("f", "d")}
 """Features that calling conventions need."""
 
+_ALWAYS = {"aarch64": ("neon",)}
+"""Features that code asks for by name, by architecture."""
+
+_NEEDS = {"zvl128b": "v", "zvl256b": "v"}
+"""By feature, another one without which LLVM ends the process."""
+
+_WITHOUT_AVX512 = "x86-64-v2"
+"""A CPU for which LLVM does not come to an end with AVX-512, for some moves of elements of 64 bits to ones of 4."""
+
 
 def known_cpus() -> Mapping[str, KnownCpu]:
     """The CPUs by name."""
@@ -140,6 +149,7 @@ def with_features(machine: Machine, changes: str) -> Machine:
     """
     known = _FEATURES.get(machine.architecture, frozenset())
     at, vector = 0, machine.vector
+    on = changed((), f"{machine.features},{changes}")
     for part in changes.split(","):
         name, span = part.strip()[1:], (at, at + max(len(part), 1))
         at += len(part) + 1
@@ -152,6 +162,12 @@ def with_features(machine: Machine, changes: str) -> Machine:
             )
         if part.strip()[0] == "-" and name in _CONVENTIONS.get(machine.abi, ()):
             raise LayoutError(f"feature '{name}' is needed to pass numbers as {machine.abi} does", span)
+        if part.strip()[0] == "-" and name in _ALWAYS.get(machine.architecture, ()):
+            raise LayoutError(f"feature '{name}' is needed: code for {machine.architecture} uses it", span)
+        if name in on and _NEEDS.get(name, name) not in on:
+            raise LayoutError(f"feature '{name}' needs '{_NEEDS[name]}'", span)
+        if "avx512f" in on and machine.cpu == _WITHOUT_AVX512:
+            raise LayoutError(f"{machine.cpu} has no AVX-512: name x86-64-v3 or a later cpu", span)
         if name == "v":
             vector = max(vector, 16) if part.strip()[0] == "+" else 8
     features = ",".join(filter(None, (machine.features, *(part.strip() for part in changes.split(",")))))

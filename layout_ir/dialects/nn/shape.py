@@ -13,7 +13,7 @@ from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.tensor_types import ELEMENTS, NUMBERS, Shape, check_axis
 from layout_ir.errors import LayoutError, shape_text
 
-COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
 """How the indices of a resized dim stand for positions of the operand: the names that ONNX has for it."""
 
 
@@ -178,6 +178,7 @@ class ResizeOp(NNOp):
 
         half_pixel            (i + 0.5) / scale - 0.5
         pytorch_half_pixel    the same, 0 where the result extent is 1
+        tf_half_pixel_for_nn  (i + 0.5) / scale
         asymmetric            i / scale
         align_corners         i * (extent - 1) / (result extent - 1)
 

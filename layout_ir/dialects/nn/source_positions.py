@@ -46,6 +46,8 @@ def unbounded_positions(size: int, extent: int, scale: float, coordinates: str) 
         return index * ((extent - 1) / (size - 1)) if size > 1 else index * 0
     if coordinates == "pytorch_half_pixel" and size == 1:
         return index * 0
+    if coordinates == "tf_half_pixel_for_nn":
+        return (index + 0.5) / scale
     return (index + 0.5) / scale - 0.5
 
 

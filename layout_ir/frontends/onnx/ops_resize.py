@@ -19,7 +19,7 @@ _IGNORED = {"cubic_coeff_a": -0.75, "exclude_outside": 0, "extrapolation_value":
 
 _UNSUPPORTED = {
     "mode": ("cubic",),
-    "coordinates": ("tf_crop_and_resize", "half_pixel_symmetric", "tf_half_pixel_for_nn"),
+    "coordinates": ("tf_crop_and_resize", "half_pixel_symmetric"),
 }
 
 

@@ -60,6 +60,29 @@ def test_negative_features_that_are_none(changes: str, message: str, span: tuple
     assert found.value.span == span
 
 
+@pytest.mark.parametrize(
+    "cpu, changes, message, span",
+    [
+        ("aarch64", "+sve,-neon", "feature 'neon' is needed: code for aarch64 uses it", (5, 10)),
+        ("riscv64", "+zbb,+zvl256b", "feature 'zvl256b' needs 'v'", (5, 13)),
+        ("riscv64-v", "+zvl128b,-v", "feature 'zvl128b' needs 'v'", (0, 8)),
+        (
+            "x86-64-v2",
+            "+avx512bw,+avx512vl",
+            "x86-64-v2 has no AVX-512: name x86-64-v3 or a later cpu",
+            (0, 9),
+        ),
+    ],
+)
+def test_negative_features_with_which_the_compiler_would_end_or_never_end(
+    cpu: str, changes: str, message: str, span: tuple[int, int]
+):
+    with pytest.raises(LayoutError, match=message) as found:
+        with_features(machine_named(cpu), changes)
+    assert found.value.span == span
+    with_features(machine_named("riscv64"), "+zvl256b,+v")
+
+
 def test_negative_features_that_the_calling_convention_needs():
     with pytest.raises(LayoutError, match="feature 'd' is needed to pass numbers as lp64d does") as found:
         with_features(machine_named("riscv64"), "-c,-d")
