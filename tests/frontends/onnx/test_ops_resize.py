@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.frontends.onnx.models import (
     ints,
@@ -12,6 +13,7 @@ from tests.frontends.onnx.models import (
     node,
     only,
 )
+from tests.frontends.onnx.onnxruntime_oracle import check_like_onnx_runtime
 
 X = {"x": (1, 3, 8, 8)}
 
@@ -37,3 +39,22 @@ def test_resize_in_all_its_versions():
     }
     new = only(model([node("Resize", "x - - z", **attributes)], X, constants={"z": ints(5, 7)}, opset=18))
     assert (new.coordinates, new.mode, new.sizes) == ("align_corners", "linear", (1, 3, 7, 5))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [(1, 1, 2, 3), (1, 1, 0.5, 0.5), (1, 1, 4, 1)])
+def test_tf_half_pixel_for_nn_is_that_of_onnx_runtime(mode: str, scales: tuple[float, ...]):
+    attributes = {
+        "mode": mode,
+        "coordinate_transformation_mode": "tf_half_pixel_for_nn",
+        "nearest_mode": "floor",
+    }
+    source = model(
+        [node("Resize", "x r s", **attributes)],
+        {"x": (1, 2, 4, 6)},
+        constants={"r": np.zeros(0, np.float32), "s": np.array(scales, np.float32)},
+        opset=11,
+    )
+    check_like_onnx_runtime(
+        source, {"x": np.random.default_rng(0).normal(0, 1, (1, 2, 4, 6)).astype(np.float32)}
+    )
