@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,6 +44,9 @@ COMPENSATIONS: tuple[Compensation, ...] = ("s8s8", "zero_point")
 kernels that make a source of s8 one of u8; minus the sum, for sources with a zero point."""
 
 Array = NDArray[Any]
+
+_Sums = tuple[int | None, int | None]
+"""Where sums times -128 and times -1 begin, in bytes behind the start of the weight; None for none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,9 +177,6 @@ def _tasks_of(number: int, packing: WeightPacking, threads: int, volume: int) ->
 
     Raises LayoutError, which names the weight.
     """
-    with loading:
-        from layout_ir.backends.llvm.runtime.weight_tasks import weight_tasks
-
     with _naming(number):
         source, destination, channels = packing.source, packing.destination, packing.channels
         src, dst = source.layout, destination.layout
@@ -196,34 +196,82 @@ def _tasks_of(number: int, packing: WeightPacking, threads: int, volume: int) ->
             if packing.compensation:
                 raise LayoutError(f"compensation sums of a weight without elements, {source.shape}")
             return []
-        scales = sides_of(packing.scale, source.dtype, destination.dtype, "scale")
-        # Numbers per channel belong to one dim, so the channels of all groups are made one.
-        several = [dim for dim in channels if src.shape[dim] != 1]
-        if len(several) > 1 and any(x is not None and np.ndim(x) == 1 for x in scales):
-            src, dst = _with_channels_as_one(src, dst, channels)
-            channels = several = channels[:1]
-        conversion, values = _conversion(packing, src, next(iter((*several, *channels)), None))
-        start, size = destination.layout.nbytes(conversion.dst), 4 * packing.channel_count
+        start, size = dst.nbytes(destination.dtype), 4 * packing.channel_count
         at = {
             name: start + k * size
             for k, name in enumerate(x for x in COMPENSATIONS if x in packing.compensation)
         }
-        sums = at.get("s8s8"), at.get("zero_point")
-        return list(weight_tasks(number, src, dst, conversion, values, channels, sums, threads, volume))
+        return _tasks(number, packing, (at.get("s8s8"), at.get("zero_point")), threads, volume)
 
 
-def _with_channels_as_one(src: Layout, dst: Layout, channels: Sequence[int]) -> tuple[Layout, Layout]:
-    """Both layouts with the dims of the channels as one, all pads of the destination among them. Raises LayoutError
-    where no layout says that."""
-    first, count = channels[0], len(channels)
-    shape = *dst.shape[:first], prod(dst.shape[first : first + count]), *dst.shape[first + count :]
-    try:
-        return src.merge_dims(first, count), reshape(dst, shape, keep_pads=True)
-    except LayoutError as error:
-        raise LayoutError(
-            f"scales per channel of {count} dims, which no layout makes one with the pads that are written: {error}; "
-            f"pack each index of dim {first} by itself"
-        ) from error
+def _tasks(number: int, packing: WeightPacking, sums: _Sums, threads: int, volume: int) -> list[Task]:
+    """The tasks of a weight, or of a part of weight `number`, whose sums begin so many bytes behind its start."""
+    with loading:
+        from layout_ir.backends.llvm.runtime.weight_tasks import weight_tasks
+
+    src, dst, channels = packing.source.layout, packing.destination.layout, packing.channels
+    scales = sides_of(packing.scale, packing.source.dtype, packing.destination.dtype, "scale")
+    # Numbers per channel belong to one dim, so the channels of all groups are made one.
+    several = [dim for dim in channels if src.shape[dim] != 1]
+    if len(several) > 1 and any(x is not None and np.ndim(x) == 1 for x in scales):
+        first, count = channels[0], len(channels)
+        shape = *dst.shape[:first], prod(dst.shape[first : first + count]), *dst.shape[first + count :]
+        try:
+            src, dst = src.merge_dims(first, count), reshape(dst, shape, keep_pads=True)
+        except LayoutError as error:
+            return _tasks_of_each(number, packing, scales, sums, error, threads, volume)
+        channels = several = channels[:1]
+    conversion, values = _conversion(packing, src, next(iter((*several, *channels)), None))
+    return list(weight_tasks(number, src, dst, conversion, values, channels, sums, threads, volume))
+
+
+def _tasks_of_each(
+    number: int, packing: WeightPacking, scales: tuple[Any, Any], sums: _Sums, reason: LayoutError, threads: int,
+    volume: int,
+) -> list[Task]:  # fmt: skip
+    """The tasks of each index of the first dim of channels, as of a weight of its own: no layout says, for a `reason`,
+    that the dims of the channels are one. Raises LayoutError where that dim has pads, which are in none of them, and
+    where two indices share a byte."""
+    from layout_ir.backends.llvm.runtime.weight_tasks import piece
+
+    source, destination = packing.source, packing.destination
+    dim, *rest = packing.channels
+    extents = source.layout.shape
+    count = prod(extents[each] for each in rest)
+    behind = 4 * prod(destination.layout.padded_shape[each] for each in rest)
+    for x in scales:
+        if np.ndim(x) == 1 and len(x) != count * extents[dim]:
+            raise LayoutError(f"{len(x)} scales, expected {count * extents[dim]}, one for each channel")
+    tasks: list[Task] = []
+    for k in range(extents[dim]):
+        pieces = [piece(side.layout, dim, k, 1) for side in (source, destination)]
+        bits = bits_of(source.dtype), bits_of(destination.dtype)
+        whole = [found for found, b in zip(pieces, bits, strict=True) if found and found[1] * b % 8 == 0]
+        if len(whole) < 2 or destination.layout.padded_shape[dim] != destination.layout.shape[dim]:
+            raise LayoutError(
+                f"numbers for each channel of dims {packing.channels} need them to be one, with the pads that are "
+                f"written, or dim {dim} to be without, each index in bytes of its own: {reason}"
+            ) from reason
+        (src, src_at), (dst, dst_at) = whole
+        part = replace(
+            packing,
+            source=TensorDesc(src.shape, source.dtype, src, scale=source.scale, zero_point=source.zero_point),
+            destination=TensorDesc(
+                dst.shape, destination.dtype, dst, scale=destination.scale, zero_point=destination.zero_point
+            ),
+            scale=tuple([x[k * count : (k + 1) * count] if np.ndim(x) == 1 else x for x in scales]),
+            channels=tuple(rest),
+        )
+        shifted, zero = (None if at is None else at + k * behind for at in sums)
+        tasks += [
+            replace(
+                task,
+                src=task.src + src_at * bits[0] // 8,
+                dst=task.dst + dst_at * bits[1] // 8,
+            )
+            for task in _tasks(number, part, (shifted, zero), threads, volume)
+        ]
+    return tasks
 
 
 def _conversion(packing: WeightPacking, src: Layout, dim: int | None) -> tuple[Conversion, dict[str, Array]]:

@@ -168,25 +168,30 @@ def test_scales_of_groups_are_one_for_each_channel_of_each_group():
     assert np.array_equal(found, np.clip(wanted, -128, 127).ravel())
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 1, 1, 4), (13, 3, 2, 1, 1), (3, 16, 5, 2, 1)])
+@pytest.mark.parametrize("shape", [(1, 8, 1, 1, 4), (13, 3, 2, 1, 1), (3, 20, 5, 2, 1)])
 @pytest.mark.parametrize("compensation", [(), ("s8s8", "zero_point")])
-def test_scales_of_padded_groups_leave_zeros_in_the_pads_and_sums_behind_them(
-    shape: tuple[int, ...], compensation: tuple[Compensation, ...]
+@pytest.mark.parametrize("tag", ["Abcde8a", "Abcde16a", "acbde", "aBdec16b", "aBCde4b16c4b"])
+def test_scales_of_groups_leave_zeros_in_the_pads_and_sums_behind_them(
+    shape: tuple[int, ...], compensation: tuple[Compensation, ...], tag: str
 ):
-    x = np.random.default_rng(0).integers(-5, 6, shape).astype(np.float32)
+    rng = np.random.default_rng(0)
+    x = rng.integers(-20, 21, shape).astype(np.float32)
+    scales = rng.choice([0.5, 1.0, 2.0, 4.0], shape[0] * shape[1])
     options: dict[str, Any] = {"dtype": "i8", "channels": (0, 1), "compensation": compensation}
-    for tag in ("Abcde8a", "Abcde16a", "acbde"):
-        [wanted] = li.prepack([x], tag, scales=[1.0], **options)
-        [found] = li.prepack([x], tag, scales=[np.ones(shape[0] * shape[1])], **options)
-        assert found.nbytes == wanted.nbytes and np.array_equal(found, wanted)
+    [found] = li.prepack([x], tag, scales=[scales], **options)
+    [wanted] = li.prepack([x / scales.reshape(*shape[:2], 1, 1, 1)], tag, scales=[1.0], **options)
+    assert found.nbytes == wanted.nbytes and np.array_equal(found, wanted)
 
 
-def test_negative_scales_of_channels_in_blocks_that_are_padded_in_each_group():
+def test_negative_scales_of_groups_in_blocks_whose_channels_are_padded_as_well():
     x = np.ones((3, 5, 7, 1, 1), np.float32)
     with pytest.raises(
-        LayoutError, match=r"weight 0: scales per channel of 2 dims, .*'b' is padded from 5 to 16"
+        LayoutError, match=r"weight 0: numbers for each channel of dims \(0, 1\) need them to be one"
     ):
-        li.prepack([x], "aBcde16b", dtype="i8", scales=[np.ones(15)], channels=(0, 1))
+        li.prepack([x], "ABcde8a16b", dtype="i8", scales=[np.ones(15)], channels=(0, 1))
+    for count in (14, 16):
+        with pytest.raises(LayoutError, match=f"weight 0: {count} scales, expected 15, one for each channel"):
+            li.prepack([x], "aBcde16b", dtype="i8", scales=[np.ones(count)], channels=(0, 1))
 
 
 def test_a_compiled_list_is_called_again_with_other_buffers():

@@ -98,7 +98,7 @@ def _pieces(
     for start in range(0, dst.shape[dim], step):
         size = min(step, dst.shape[dim] - start)
         (source, src_at), (target, dst_at) = (
-            _piece(layout, dim, start, size) or (layout, 0) for layout in (src, dst)
+            piece(layout, dim, start, size) or (layout, 0) for layout in (src, dst)
         )
         part, own = conversion, dict(values)
         if conversion.dim == dim:
@@ -139,14 +139,14 @@ def _cut(src: Layout, dst: Layout, conversion: Conversion, channels: tuple[int, 
         return dim, max(extent, 1)
     last = (extent - 1) // step * step
     cuts = [
-        _piece(layout, dim, start, min(step, extent - start))
+        piece(layout, dim, start, min(step, extent - start))
         for layout in (src, dst)
         for start in (0, step, last)
     ]
     return (dim, extent) if None in cuts else (dim, step)
 
 
-def _piece(layout: Layout, dim: int, start: int, size: int) -> tuple[Layout, int] | None:
+def piece(layout: Layout, dim: int, start: int, size: int) -> tuple[Layout, int] | None:
     """The slice of `size` indices of `dim` as a layout that begins where `layout` does, and by how many elements its
     buffer begins later. None where the slice begins inside of a block, or loses what its pads hold."""
     starts, sizes = [0] * layout.rank, list(layout.shape)
