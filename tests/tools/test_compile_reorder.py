@@ -188,11 +188,17 @@ def test_this_machine_is_the_default_and_features_change_it(
     base = ["ab", "ba", "--shape", "64x64", "--json", "-o", path]
     assert json.loads(run(capsys, *base)[1])["cpu"] == machine_named("host").cpu
     wide = json.loads(
-        run(capsys, *base, "--target", "x86-64-v3", "--features", "+avx512bw,+avx512vl,-fma")[1]
+        run(capsys, *base, "--target", "x86-64-v3", "--features", "+avx512bw,+avx512vl,-movbe")[1]
     )
     assert wide["vector_bytes"] == 64
     assert {"avx512bw", "avx512vl"} <= set(wide["features"])
-    assert "fma" not in wide["features"]
+    assert "movbe" not in wide["features"]
+    # FMA is part of AVX-512, which goes with it.
+    narrow = json.loads(
+        run(capsys, *base, "--target", "x86-64-v3", "--features", "+avx512bw,+avx512vl,-fma")[1]
+    )
+    assert narrow["vector_bytes"] == 32
+    assert {"fma", "avx512f", "avx512bw", "avx512vl"}.isdisjoint(narrow["features"])
     assert [name for name, defined in elf_symbols(Path(path).read_bytes()) if not defined] == []
 
 
