@@ -342,7 +342,7 @@ NODES = {
     ),
     "rows of 4 bits that end within a block, zero points": RuntimeNode(
         "GatherBlockQuantized",
-        [levels(10, 20), np.array([[1, 3], [2, 9]]), floats(10, 3), levels(10, 2)], (0, 2, 3), 1,
+        [levels(10, 28), np.array([[1, 3], [2, 9]]), floats(10, 4), levels(10, 2)], (0, 2, 3), 1,
         {"block_size": 16, "bits": 4, "gather_axis": 0, "quantize_axis": 1},
     ),
     "rows of 4 bits, less than a block": RuntimeNode(
