@@ -50,9 +50,10 @@ def _is_row_of_factors(layout: Layout) -> bool:
     """Whether a C-contiguous array of the physical shape is the buffer: address 0 first, the last factor fastest."""
     running = 1
     for factor in reversed(layout.factors):
-        if factor.count > 1 and factor.stride != running and running:
+        # Behind an extent of 0 there are no elements, and strides say nothing.
+        if running and factor.count > 1 and factor.stride != running:
             return False
-        running *= factor.count  # none of what is empty is anywhere
+        running *= factor.count
     return layout.offset == 0 and layout.extent == running and layout.swizzle is None and not layout.axes
 
 

@@ -28,11 +28,11 @@ def mapped_problem(problem: StatedProblem, given: Sequence[tuple[int, list[int]]
         reorder: list[list[int]] = at(problem.values, v)["reorder"]
         if v in maps or len(targets) != len(reorder):
             raise LayoutError(
-                f"{targets} is no map of the {len(reorder)} formats of value {v}, or a second one"
+                f"value {v} has a second map, or one of {len(targets)} formats where it has {len(reorder)}"
             )
         budget.spend(len(reorder) ** 2, "a map of formats")
         if any(targets[index(targets, g)] != g for g in targets):
-            raise LayoutError(f"the map {targets} of value {v} maps formats that it maps others to")
+            raise LayoutError(f"the map of value {v} maps formats that it maps others to")
         for f, row in enumerate(reorder):
             onward = reorder[targets[f]]
             if any(onward[targets[g]] > cost for g, cost in enumerate(row)):

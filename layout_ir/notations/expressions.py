@@ -227,7 +227,7 @@ def dense_format(names: Sequence[str], results: Sequence[Sum], chunk: int = 0) -
         if at >= len(results) - chunk and term.count is None:
             raise LayoutError("a chunk has a fixed size, but a result right of the separator has none")
     if len({term.dim for term in shifted}) < len(names):
-        return None  # a dim that no result depends on is nowhere apart
+        return None  # a dim that no result depends on has a stride of 0, which a dense format does not say
     lo = tuple(tops.get(dim, 0) for dim in range(len(names)))
     if any(low < 0 for low in lo) or any((t.shift - lo[t.dim]) % (t.unit * (t.count or 1)) for t in shifted):
         return None

@@ -49,8 +49,8 @@ def test_values_without_a_map_keep_their_formats():
     "maps, match",
     [
         ([(2, [0, 0, 0])], "number 2 is not below 2"),
-        ([(0, [0, 0])], "is no map of the 3 formats of value 0"),
-        ([(0, [0, 0, 0]), (0, [0, 0, 0])], "or a second one"),
+        ([(0, [0, 0])], "one of 2 formats where it has 3"),
+        ([(0, [0, 0, 0]), (0, [0, 0, 0])], "value 0 has a second map"),
         ([(0, [0, 3, 0])], "number 3 is not below 3"),
         ([(0, [0, -1, 0])], "number -1 is not below 3"),
         ([(0, [1, 2, 2]), (1, [1, 2, 2])], "maps formats that it maps others to"),

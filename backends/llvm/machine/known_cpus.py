@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from layout_ir.backends.llvm.machine.host_facts import llvm
 from layout_ir.backends.llvm.machine.machine import Machine, host
-from layout_ir.backends.llvm.machine.x86_features import V2, V3, V4, ZEN4, changed, register_bytes
+from layout_ir.backends.llvm.machine.x86_features import V2, V3, V4, ZEN4, features_after, register_bytes
 from layout_ir.errors import LayoutError
 
 _X86 = "x86_64-unknown-linux-gnu"
@@ -149,7 +149,7 @@ def with_features(machine: Machine, changes: str) -> Machine:
     """
     known = _FEATURES.get(machine.architecture, frozenset())
     at, vector = 0, machine.vector
-    on = changed((), f"{machine.features},{changes}")
+    on = features_after((), f"{machine.features},{changes}")
     for part in changes.split(","):
         name, span = part.strip()[1:], (at, at + max(len(part), 1))
         at += len(part) + 1
@@ -188,4 +188,4 @@ def features_needed(name: str, changes: str | None = None) -> tuple[str, ...]:
     else:
         machine_named(name)
         needs = list(_CPUS[name].needs)
-    return changed(tuple(needs), changes or "")
+    return features_after(tuple(needs), changes or "")

@@ -55,10 +55,10 @@ def register_bytes(machine: Machine) -> int:
 
 @lru_cache(maxsize=64)
 def _features(cpu: str, changes: str, vector: int) -> frozenset[str]:
-    return frozenset(changed(_OF_CPUS.get(cpu, _OF_REGISTERS.get(vector, ())), changes))
+    return frozenset(features_after(_OF_CPUS.get(cpu, _OF_REGISTERS.get(vector, ())), changes))
 
 
-def changed(features: tuple[str, ...], changes: str) -> tuple[str, ...]:
+def features_after(features: tuple[str, ...], changes: str) -> tuple[str, ...]:
     """Features after those of `changes`, `+name` and `-name` separated by commas, came and went: one comes with its
     parts, and goes with all that it is part of."""
     found = dict.fromkeys(features)

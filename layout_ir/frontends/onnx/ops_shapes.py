@@ -423,7 +423,7 @@ def _pad(builder: Builder, node: Node) -> Value:
     if not any(pads):
         return x
     if mode == "wrap" and min(pads) < 0 < max(pads):
-        # Around the edges lies what is left of the tensor, as ONNX Runtime has it: the standard does not say.
+        # ONNX Runtime takes away first, and wraps what is left: the standard does not say.
         x = builder.apply(nn.PadOp, x, pads=tuple([min(pad, 0) for pad in pads]), mode=mode, value=value)
         pads = tuple([max(pad, 0) for pad in pads])
     return builder.apply(nn.PadOp, x, pads=pads, mode=mode, value=value)

@@ -206,7 +206,7 @@ def rows_of_blocks(body: Body) -> Sequence[str]:
     if size < 1:
         raise NoFunctionError
     dims = [0] * (body.rank(1) + rank - 2)
-    size = min(size, max(width, 1))  # nothing of a block is behind a row that is shorter
+    size = min(size, max(width, 1))  # a row that is shorter than a block is one
     blocks = -(-width // size)
     missing = blocks * size - width
 

@@ -3,8 +3,8 @@
 Networks that are unrolled over time take a step of one value by a Gather per step. Each takes it in any order of dims
 and gives the rest in one of few: wherever the dim lies that a step is taken of, the result is the same. A value that 64
 ops take in 24 orders may be demanded in far more sets of orders than can be told apart, but in few sets of classes of
-orders that are alike to all users. `dominance` leaves out what others of a class serve for, but only where each reorder
-costs the same; this costs nothing.
+orders that are alike to all users. `dominance` leaves out what others of a class serve for, but only where reorders
+from and to those cost no more.
 
 Let f and g be alike where every user has, for each choice with f, the same choice with g, at the same cost. Then a user
 may as well ask for the class of f: a format that no op makes, into which each of its members is reordered for nothing,
@@ -65,10 +65,10 @@ class ClassedProblem:
         return {target: source for source, target in edges if target >= len(formats)}
 
 
-def with_alike_formats_as_one(problem: Problem, told_apart: int = ALONE) -> ClassedProblem | None:
+def with_alike_formats_as_one(problem: Problem, limit: int = ALONE) -> ClassedProblem | None:
     """The problem in which users ask for classes of the formats of values that may be demanded in more than
-    `told_apart` sets of formats; None where there are no such classes."""
-    classes = _Search(problem, told_apart).classes()
+    `limit` sets of formats; None where there are no such classes."""
+    classes = _Search(problem, limit).classes()
     if not classes:
         return None
     values = list(problem.values)
@@ -109,9 +109,9 @@ def _asking(choice: Choice, classes: Sequence[FormatClasses | None]) -> Choice:
 class _Search:
     """Looks for formats that are alike; values, and ops, that are alike are looked at once."""
 
-    def __init__(self, problem: Problem, told_apart: int):
+    def __init__(self, problem: Problem, limit: int):
         self.problem = problem
-        self.told_apart = told_apart
+        self.limit = limit
         self._known_uses: dict[tuple[int, int], dict[int, int]] = {}
         self._found: dict[tuple[object, ...], FormatClasses | None] = {}
 
@@ -122,7 +122,7 @@ class _Search:
             formats = len(self.problem.values[value].reorder)
             users = {user for user, _ in uses}
             # What an op asks for twice is no use by itself.
-            if len(users) < len(uses) or count_sets(formats, len(uses)) <= self.told_apart:
+            if len(users) < len(uses) or count_sets(formats, len(uses)) <= self.limit:
                 continue
             key = formats, *sorted({(id(self.problem.ops[user].choices), k) for user, k in uses})
             if key not in self._found:
@@ -151,7 +151,7 @@ class _Search:
         different = list({id(use): use for use in uses}.values())
         asked = sorted(set[int]().union(*different))
         # The sets that are demanded are of what is asked for.
-        if count_sets(len(asked), len(uses)) <= self.told_apart:
+        if count_sets(len(asked), len(uses)) <= self.limit:
             return None
         groups: dict[tuple[int | None, ...], list[int]] = {}
         for f in asked:

@@ -28,8 +28,8 @@ from layout_ir.selection.solver.selection_problem import Problem, Solution
 from layout_ir.selection.solver.solve import Run, is_searched, run
 
 MOST_WORK = 1 << 18
-"""Entries of the tables of an elimination up to which no maps of formats are looked for: the checker takes a
-microsecond for each."""
+"""Entries of the tables of an elimination up to which no maps of formats are looked for: the checker takes 0.3
+to 0.5 us for each."""
 
 STATED = frozenset(("format", *(name.removesuffix("?") for name in SCHEMA), "cost", "bound", "seal"))
 """The entries that certificates have of their own."""

@@ -318,7 +318,8 @@ def _packed(rows: _Bits) -> _Words:
 def _meet(rows: _Words, others: _Words) -> _Bits:
     """[row, other row]: whether some bit is in both.
 
-    A product of matrices of floats tells it too, but has threads wait for each other, a few numbers as they are.
+    A product of matrices of floats tells it too, but BLAS shares it among threads, which wait for each other longer
+    than so few numbers take.
     """
     found = np.zeros((len(rows), len(others)), np.bool_)
     for own, other in zip(rows.T, others.T, strict=True):

@@ -39,7 +39,7 @@ def _parts(
 
 def test_users_ask_for_classes_which_members_become_for_nothing():
     problem = _parts(_TAKES, (0,), _NEAR, (0, 1))
-    classed = with_alike_formats_as_one(problem, told_apart=0)
+    classed = with_alike_formats_as_one(problem, limit=0)
     assert classed is not None and classed.classes == {0: (4, 4, 5, 5)}
     assert classed.problem.ops[1].choices == (Choice((4,), (0,), 1), Choice((5,), (1,), 1))
     reorder = classed.problem.values[0].reorder
@@ -51,7 +51,7 @@ def test_users_ask_for_classes_which_members_become_for_nothing():
 
 def test_a_user_gets_the_member_that_the_tree_of_reorders_comes_by():
     problem = _parts(_TAKES, (1,), _NEAR, (0, 1))
-    classed = with_alike_formats_as_one(problem, told_apart=0)
+    classed = with_alike_formats_as_one(problem, limit=0)
     assert classed is not None
     choices = classed.original([0, 0, 1, 0, 0])
     # Made in 1, format 3 is near, and 2 is not.
@@ -67,16 +67,16 @@ def test_negative_formats_that_some_user_takes_otherwise_stay():
     problem = _parts(_TAKES, (0,), _NEAR, (0, 1))
     apart = tuple(replace(choice, cost=choice.ins[0]) for choice in _TAKES)
     ops = (*problem.ops[:2], replace(problem.ops[2], choices=apart), *problem.ops[3:])
-    assert with_alike_formats_as_one(replace(problem, ops=ops), told_apart=0) is None
+    assert with_alike_formats_as_one(replace(problem, ops=ops), limit=0) is None
     all_alike = (*problem.ops[:2], replace(problem.ops[1], results=(2,)), *problem.ops[3:])
-    assert with_alike_formats_as_one(replace(problem, ops=all_alike), told_apart=0) is not None
+    assert with_alike_formats_as_one(replace(problem, ops=all_alike), limit=0) is not None
 
 
 def test_negative_an_op_that_takes_a_value_twice_keeps_all():
     problem = _parts(_TAKES, (0,), _NEAR, (0,))
     twice = OpNode((0, 0), (1,), tuple(Choice((f, f), (f // 2,), 1) for f in range(4)))
     ops = (problem.ops[0], twice, problem.ops[2])
-    assert with_alike_formats_as_one(replace(problem, ops=ops), told_apart=0) is None
+    assert with_alike_formats_as_one(replace(problem, ops=ops), limit=0) is None
 
 
 def _alike(rng: random.Random) -> Problem:
@@ -101,7 +101,7 @@ def test_the_least_cost_is_that_of_brute_force_and_the_choice_has_it():
     classed_ones = 0
     for _ in range(200):
         problem = _alike(rng)
-        classed = with_alike_formats_as_one(problem, told_apart=0)
+        classed = with_alike_formats_as_one(problem, limit=0)
         if classed is not None:
             classed_ones += 1
             found = solve_exact(classed.problem)
@@ -137,7 +137,7 @@ def test_the_least_cost_of_any_problem_is_that_of_brute_force():
     for number in range(300):
         make = random_problem if number % 2 else cyclic_problem
         problem = _with_twins(rng, make(rng, rng.randint(2, 3), rng.randint(2, 4)))
-        classed = with_alike_formats_as_one(problem, told_apart=0)
+        classed = with_alike_formats_as_one(problem, limit=0)
         if classed is not None:
             classed_ones += 1
             assert brute_force(classed.problem) == brute_force(problem)
