@@ -82,6 +82,11 @@ _WRITES_FOLLOWED = 8
 """Sequences side by side up to which lines that are written through the caches come in time from memory: of 1, 2, 4, 8,
 16 and 32 that with which the plans of 442 reorders took the least time (Zen 4)."""
 
+_GROUP = 6
+"""Lines whose conflicts it costs, for each place, to go over from places that fill a set of L1, written by turns, to
+others in that set. Measured on Zen 4, ns per line of pieces of 1, 2, 4, 8, 16 and 32 lines more than in order, 64
+places in one set, eight by turns: 2.2, 1.4, 1.4, 1.0, 0.5 and 0.2, four by turns: 2.2, 1.2, 0.5 and 0.1."""
+
 _CUT = 20
 """Lines in memory whose time it takes to empty a buffer to a place that begins or ends within a line: that line is read
 first, and what is streamed behind it waits. Measured on Zen 4, ns more for each buffer of 784 to 1568 bytes, 65 to 156.
@@ -179,7 +184,9 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     # Lines past the caches go one by one, however long their piece is.
     at_once = _WRITES_IN_FLIGHT if streaming else _pieces_in_flight(_WRITES_IN_FLIGHT, written.piece)
     waiting = _jump_cost(written, machine, at_once, line, streams=streaming)
-    if streaming:
+    if not streaming:
+        waiting += _group_cost(writes, written, machine)
+    else:
         conflicts = _conflicts_of_streams(writes, machine)
         # Meanwhile the next lines come. Measured on Zen 3, ns per line more to 8, 16, 32 and 64 places in one set, from
         # the last level 4.7, 5.3, 6.2 and 8.7, from memory 2.6, 2.5, 4 and 6.4; in pieces of 256 bytes 1.3 from both.
@@ -286,6 +293,9 @@ def _read_cost(side: Side, machine: Machine, at_once: int, again: float, *, pref
     """
     cost = _jump_cost(side, machine, at_once, machine.profile.cached_ns)
     if side.piece < LINE:
+        held = lines_held(side.stride, machine.ways[0])
+        if side.jumps <= held:  # only what is written takes their places, and that has as many lines in other sets
+            cost *= held * LINE / machine.l1
         followed = prefetched or side.stride <= _FOLLOWED_STRIDE
         return cost * (_FOLLOWED if followed else 1) + again
     return again + (0.0 if prefetched else _READS * cost)
@@ -352,6 +362,22 @@ def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, str
         places = 1.0 if side.stride <= _FOLLOWED_STRIDE else side.jumps / profile.sequences
         jump *= _NEAR + (_FAR - _NEAR) * min(max(log(places) / log(4), 0.0), 1.0)
     return cost * turns / side.piece + jump * profile.cached_ns * LINE / max(side.piece, LINE)
+
+
+def _group_cost(walk: Walk, written: Side, machine: Machine) -> float:
+    """Nanoseconds per line that it takes to write to all places of a set by turns, then to others in that set.
+
+    `written` are the pieces of the walk where no more than a few places grow side by side. To go over to the next group
+    costs as much as conflicts of `_GROUP` lines for each of its places.
+    """
+    held = lines_held(written.stride, machine.ways[0])
+    if written.jumps != held:
+        return 0.0
+    group = pieces_of(walk, held, machine, total=True)
+    if group.piece < LINE or group.jumps <= held:
+        return 0.0
+    sets = held // machine.ways[0][1]
+    return machine.profile.l1_conflict_ns * min(_GROUP * LINE / group.piece, 1.0) / (2 * sets - 1)
 
 
 def _lost(side: Side, ways: tuple[int, int], in_flight: int) -> float:

@@ -28,7 +28,7 @@ from layout_ir.backends.llvm.planning.index_splitting import (
     single_position,
     split,
 )
-from layout_ir.backends.llvm.planning.loop_blocking import other_orders
+from layout_ir.backends.llvm.planning.loop_blocking import bands_of_rows, other_orders
 from layout_ir.backends.llvm.planning.multistride import gain_by_parts, multistrided
 from layout_ir.backends.llvm.planning.nontemporal import (
     streamed,
@@ -264,6 +264,7 @@ def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[
     """Steps that do what `step` does, with stores through the caches, in orders that the profile may prefer."""
     yield from other_orders(step, pair)
     if pair.conversion is None:
+        yield from bands_of_rows(step, machine)
         yield from copied_tiles(step, machine)
         staged = staged_tiles(step)
         if staged is not None:
@@ -281,6 +282,7 @@ def _reordered_in_cache(step: Step, pair: ElementPair, machine: Machine) -> Iter
     """Steps in other orders, for what L2 holds: lines that are written by turns to one set come back in time there."""
     yield from other_orders(in_cache(step, machine), pair)
     if pair.conversion is None:
+        yield from bands_of_rows(step, machine)
         yield from copied_tiles(step, machine)
 
 

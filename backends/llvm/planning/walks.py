@@ -98,7 +98,9 @@ def pieces_of(
             most = min(sequences, in_sets)
         elif piece < LINE:
             most = min(sequences, max(sequences // 2, in_sets))
-        if at == len(walk) or apart > most:
+        # Lines of which parts are read by turns must stay in L1, unless they are few enough to be under way at once.
+        lost = not followed and piece < LINE and jumps > most and 2 * jumps * LINE > machine.l1
+        if at == len(walk) or apart > most or lost:
             if held:  # those that grow side by side have sets of their own
                 stride = gcd(stride, *(step for _, step in beside))
             return Side(piece, stride, jumps)
