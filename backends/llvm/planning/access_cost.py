@@ -294,7 +294,9 @@ def _read_cost(side: Side, machine: Machine, at_once: int, again: float, *, pref
     cost = _jump_cost(side, machine, at_once, machine.profile.cached_ns)
     if side.piece < LINE:
         held = lines_held(side.stride, machine.ways[0])
-        if side.jumps <= held:  # only what is written takes their places, and that has as many lines in other sets
+        if (
+            side.jumps <= held
+        ):  # only what is written takes their places, and that has as many lines in other sets
             cost *= held * LINE / machine.l1
         followed = prefetched or side.stride <= _FOLLOWED_STRIDE
         return cost * (_FOLLOWED if followed else 1) + again
@@ -374,7 +376,7 @@ def _group_cost(walk: Walk, written: Side, machine: Machine) -> float:
     if written.jumps != held:
         return 0.0
     group = pieces_of(walk, held, machine, total=True)
-    if group.piece < LINE or group.jumps <= held:
+    if not LINE <= written.piece < group.piece or group.jumps <= held:
         return 0.0
     sets = held // machine.ways[0][1]
     return machine.profile.l1_conflict_ns * min(_GROUP * LINE / group.piece, 1.0) / (2 * sets - 1)

@@ -187,7 +187,7 @@ def bands_of_rows(step: Step, machine: Machine) -> Iterator[list[Step]]:
         return
     if rows.stride != cols.count * tile.width or cols.count < 2 * wide:
         return
-    if lines_held(cols.stride, machine.ways[0]) >= 2 * LINE // tile.width:
+    if lines_held(index(cols.stride), machine.ways[0]) >= 2 * LINE // tile.width:
         return
     schedule = Blocking("cols", wide), Blocking("rows", tile.block("rows"))
     tile = replace(tile, square=False, prefetch_distance=0, schedule=schedule)
@@ -201,6 +201,8 @@ def bands_of_rows(step: Step, machine: Machine) -> Iterator[list[Step]]:
     rest = rows.count % deep
     if rest:
         first = rows.count - rest
-        at = replace(step, src=step.src + first * rows.stride, dst=step.dst + first * tile.width, prefetch=None)
+        at = replace(
+            step, src=step.src + first * rows.stride, dst=step.dst + first * tile.width, prefetch=None
+        )
         steps.append(finished(at, step.loops, replace(tile, rows=replace(rows, count=rest))))
     yield steps

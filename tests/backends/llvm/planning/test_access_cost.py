@@ -113,6 +113,26 @@ def test_places_that_grow_side_by_side_have_sets_of_their_own():
     assert _conflicts(places(4096 + 1024, 1 << 15)) < _conflicts(places(1 << 13, 1 << 15))
 
 
+def _groups(group: int, lines: int, stride: int = 4096) -> float:
+    """The cost of 16384 lines in 64 places, to `group` of which `lines` each are written by turns before the next."""
+    loops = (
+        Loop(256 // lines, 64 * 64 * lines, 64 * lines),
+        Loop(64 // group, 64 * group * lines, group * stride),
+    )
+    return _cost(Step((*loops, Loop(lines, 64 * group, 64)), 0, 0, Copy(64, Loop(group, 64, stride))))
+
+
+def test_groups_of_places_that_fill_a_set_cost_more_the_fewer_lines_they_get():
+    costs = [_groups(8, lines) for lines in (4, 8, 16, 32)]
+    assert costs == sorted(costs, reverse=True) and len(set(costs)) > 2
+    assert costs[0] - _groups(4, 4) > 4096 * WIDE.profile.l1_conflict_ns
+
+
+def test_negative_groups_of_half_a_set_or_in_sets_of_their_own_do_not():
+    assert _groups(4, 8) == pytest.approx(_groups(4, 16), rel=0.05)
+    assert _groups(8, 4, 4096 + 64) == pytest.approx(_groups(8, 32, 4096 + 64), rel=0.05)
+
+
 def test_in_memory_jumps_that_nobody_follows_cost_more_the_less_of_it_the_last_level_has():
     """Lines of 1024 rows by turns."""
     loop = Loop(16, 64, 1024 * 64)
@@ -546,6 +566,15 @@ def test_parts_of_lines_in_more_places_than_their_sets_hold_are_read_twice():
 
 def test_negative_half_as_many_places_are_read_at_once_whatever_their_sets_hold():
     assert _cost(_half_lines(16, 4096, reads=True)) == _cost(_half_lines(16, 4160, reads=True))
+
+
+def test_parts_of_lines_in_few_sets_are_seldom_lost():
+    """Of 128 rows, which fill a quarter of the sets, and of 512, which fill all of them."""
+
+    def again(rows: int, stride: int) -> float:
+        return _cost(_half_lines(rows, stride, reads=True)) - _cost(_half_lines(16, stride, reads=True))
+
+    assert 0 < again(128, 256) < again(512, 64 + 4096) / 2
 
 
 def _halves_in_order(lines: int, *, volume: int = 4 << 20) -> float:

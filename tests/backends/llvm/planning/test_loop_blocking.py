@@ -8,12 +8,12 @@ from operator import index
 import pytest
 
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
-from layout_ir.backends.llvm.planning.loop_blocking import other_orders
+from layout_ir.backends.llvm.planning.loop_blocking import bands_of_rows, other_orders
 from layout_ir.backends.llvm.planning.tiles import move_tile
 from layout_ir.dialects.kernel.plan import Axis, Blocking, Copy, Loop, Step, TableLoop, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.quantization import Conversion
-from tests.backends.llvm.planning.plans import WIDE, of_steps
+from tests.backends.llvm.planning.plans import WIDE, blocks, of_steps, step_of
 from tests.plan_evaluation import evaluate
 
 
@@ -134,3 +134,46 @@ def test_negative_half_bytes_stay_in_order():
     pair = ElementPair.of(Conversion("i4", "f32"))
     step = Step((Loop(16, 256, 64),), 0, 0, Copy(64, Loop(4, 64, 4096)))
     assert list(other_orders(step, pair)) == []
+
+
+def _rows_in_order(rows: int, cols: int, stride: int) -> Step:
+    """f32 in rows one behind the other, to columns that are `stride` bytes apart."""
+    tile = move_tile(Loop(rows, 4 * cols, 4), Axis(cols, stride), 4, WIDE)
+    return Step((Loop(2, 4 * rows * cols, 1 << 19),), 0, 0, tile)
+
+
+@pytest.mark.parametrize("rows, cols", [(512, 16), (300, 24), (384, 20)])
+def test_bands_of_rows_write_eight_lines_to_a_few_columns(rows: int, cols: int):
+    step = _rows_in_order(rows, cols, 4096)
+    [steps] = bands_of_rows(step, WIDE)
+    band = steps[0].kernel
+    assert isinstance(band, Tile) and band.rows.count == 128 and blocks(band) == (16, 4)
+    assert band.schedule[0].axis == "cols"
+    assert steps[0].prefetch == 1 and len(steps) == (1 if rows % 128 == 0 else 2)
+    plan = of_steps(*steps)
+    check_plan(plan)
+    assert evaluate(plan) == evaluate(of_steps(step))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        _rows_in_order(512, 16, 4096 + 64),  # columns in sets of their own
+        _rows_in_order(192, 16, 4096),  # one band and a half
+        _rows_in_order(512, 4, 4096),  # few columns anyway
+        _rows_in_order(1 << 9, 1 << 11, 1 << 14),  # a band that L2 does not hold twice
+    ],
+)
+def test_negative_no_bands_of_rows_where_they_gain_nothing(step: Step):
+    assert not list(bands_of_rows(step, WIDE))
+
+
+@pytest.mark.parametrize("plane", [(64, 64), (32, 32)])
+def test_planes_of_powers_of_two_are_written_in_bands(plane: tuple[int, int]):
+    step = step_of("nhwc", "nchw", (4, 32, *plane))
+    assert isinstance(step.kernel, Tile) and step.kernel.rows.count == 128 and step.prefetch is not None
+
+
+def test_negative_other_planes_are_not():
+    step = step_of("nhwc", "nchw", (4, 32, 56, 56))
+    assert isinstance(step.kernel, Tile) and step.kernel.rows.count == 56 * 56

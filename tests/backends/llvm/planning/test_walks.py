@@ -78,6 +78,11 @@ def test_negative_lines_beside_each_other_that_l1_does_not_hold_are_many_places(
     assert pieces_of(many, 4, WIDE, followed=True).piece == 1024 * 64
 
 
+def test_negative_parts_of_more_lines_than_half_of_l1_holds_are_no_sequence():
+    few, many = ([(16, 1), (64, 64), (count, 4096), (4, 16)] for count in (4, 5))
+    assert pieces_of(few, 32, WIDE).piece > 16 and pieces_of(many, 32, WIDE) == Side(16, 64, 320)
+
+
 def test_small_gaps_do_not_end_what_is_followed():
     walk: Walk = [(960, 1), (64, 1000)]
     assert pieces_of(walk, 1, WIDE).piece == 960 and pieces_of(walk, 1, WIDE, followed=True).piece > 60000
