@@ -200,6 +200,7 @@ def bands_of_rows(step: Step, machine: Machine) -> Iterator[list[Step]]:
     steps = [replace(band, prefetch=len(step.loops))]
     rest = rows.count % deep
     if rest:
+        rest = max(rest, index(tile.block("rows")))  # of less than a tile some rows are moved twice
         first = rows.count - rest
         at = replace(
             step, src=step.src + first * rows.stride, dst=step.dst + first * tile.width, prefetch=None

@@ -43,7 +43,7 @@ from layout_ir.backends.llvm.planning.staging import copied_tiles, staged_copies
 from layout_ir.backends.llvm.planning.streamed_tiles import streamed_orders
 from layout_ir.backends.llvm.planning.tiles import in_cache
 from layout_ir.backends.llvm.planning.variants import variants
-from layout_ir.dialects.kernel.plan import Level, Loop, Plan, Step, TableLoop
+from layout_ir.dialects.kernel.plan import Level, Loop, Plan, Step, TableLoop, Tile
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 from layout_ir.symbolic.guarding import size_oblivious, unguarded
@@ -265,6 +265,8 @@ def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[
     yield from other_orders(step, pair)
     if pair.conversion is None:
         yield from bands_of_rows(step, machine)
+        if isinstance(step.kernel, Tile) and step.kernel.cols.count % step.kernel.block("cols"):
+            yield [in_cache(step, machine)]  # whose smaller tiles overlap less
         yield from copied_tiles(step, machine)
         staged = staged_tiles(step)
         if staged is not None:
@@ -282,6 +284,9 @@ def _reordered_in_cache(step: Step, pair: ElementPair, machine: Machine) -> Iter
     """Steps in other orders, for what L2 holds: lines that are written by turns to one set come back in time there."""
     yield from other_orders(in_cache(step, machine), pair)
     if pair.conversion is None:
+        if isinstance(step.kernel, Tile) and step.kernel.width < 4:
+            blocked = out_of_cache(step, pair, machine)
+            yield [replace(blocked, prefetch=None)]
         yield from bands_of_rows(step, machine)
         yield from copied_tiles(step, machine)
 

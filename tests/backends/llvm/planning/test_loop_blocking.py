@@ -142,7 +142,7 @@ def _rows_in_order(rows: int, cols: int, stride: int) -> Step:
     return Step((Loop(2, 4 * rows * cols, 1 << 19),), 0, 0, tile)
 
 
-@pytest.mark.parametrize("rows, cols", [(512, 16), (300, 24), (384, 20)])
+@pytest.mark.parametrize("rows, cols", [(512, 16), (300, 24), (384, 20), (260, 16)])
 def test_bands_of_rows_write_eight_lines_to_a_few_columns(rows: int, cols: int):
     step = _rows_in_order(rows, cols, 4096)
     [steps] = bands_of_rows(step, WIDE)
