@@ -82,11 +82,6 @@ _WRITES_FOLLOWED = 8
 """Sequences side by side up to which lines that are written through the caches come in time from memory: of 1, 2, 4, 8,
 16 and 32 that with which the plans of 442 reorders took the least time (Zen 4)."""
 
-_REPEATED = 1.2
-"""What it costs to move a line in registers once more, where tiles overlap, in lines through the caches. Measured on
-Zen 4, f32 of 960 channels of 7 x 7 to blocks of 32, 1.4 MiB, ns per line in tiles of 16 and of 4 columns, of which 64
-and 52 are moved: 2.0 and 1.6."""
-
 _GROUP = 6
 """Lines whose conflicts it costs, for each place, to go over from places that fill a set of L1, written by turns, to
 others in that set. Measured on Zen 4, ns per line of pieces of 1, 2, 4, 8, 16 and 32 lines more than in order, 64
@@ -215,10 +210,12 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         unfollowed = 1.0 if is_across else _unfollowed(reads, machine)
         prefetching = beyond * profile.prefetched_jump_ns * unfollowed
         waiting = max(waiting, prefetching * lines_read)
-    repeated = (_overlap(work.kernel) - 1) * _REPEATED * profile.cached_ns
     return (
-        (line + staging + repeated) * (lines_read + lines_written) / 2
-        + _read_cost(read, machine, at_once, again, prefetched=prefetched) * lines_read
+        (line + staging) * (lines_read + lines_written) / 2
+        + _read_cost(
+            read, machine, at_once, again, prefetched=prefetched, staged=isinstance(step.kernel, Staged)
+        )
+        * lines_read
         + waiting
     )
 
@@ -287,10 +284,7 @@ def _staging_cost(kernel: Kernel, machine: Machine, *, in_memory: bool) -> float
         )
         return streamed + (_CROSSING * profile.cached_ns if crossing else 0.0)
     copied = kernel.then and isinstance(kernel.steps[0].kernel, Copy) and not in_memory
-    # Lines of a buffer that L1 does not hold come back from L2. Measured on Zen 4, bytes of 3072 x 768, GB/s over 36
-    # KiB and over 16: 40 and 53.
-    beyond = 2 if index(kernel.extent) > machine.l1 else 1
-    return beyond * (profile.staging_copied_ns if copied else profile.staging_ns)
+    return profile.staging_copied_ns if copied else profile.staging_ns
 
 
 def _is_filled_from_rows(step: Step) -> bool:
@@ -301,7 +295,9 @@ def _is_filled_from_rows(step: Step) -> bool:
     return is_buffer and step.prefetch is None
 
 
-def _read_cost(side: Side, machine: Machine, at_once: int, again: float, *, prefetched: bool) -> float:
+def _read_cost(
+    side: Side, machine: Machine, at_once: int, again: float, *, prefetched: bool, staged: bool
+) -> float:
     """Nanoseconds per line that is read, `at_once` pieces at a time, in addition to the line itself.
 
     A prefetched line comes in time, but once only: a line that is read in parts costs `again` for each further part.

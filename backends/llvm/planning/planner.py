@@ -52,6 +52,9 @@ from layout_ir.symbolic.symint import Size, SymInt
 # Code grows with every domain, about 2 ms of compilation each; a nest with variable bounds runs at half the speed.
 _MAX_DOMAINS = 16
 
+_SAME = 0.001
+"""The part of a cost by which two are no different."""
+
 _TIE = 0.02
 """Of two plans whose expected times differ by no more than this part of them, neither is known to be the faster."""
 
@@ -254,10 +257,13 @@ def _streamed_in_best_order(
 def _cheapest(
     options: Sequence[list[Step]], cost: Callable[[list[Step]], float], tie: float = _TIE
 ) -> list[Step]:
-    """The option that costs the least; the first, unless another one costs less by more than `tie` of it."""
+    """The option that costs the least, of several about as cheap the first; and the first of all, unless another one
+    costs less by more than `tie` of it."""
     costs = [cost(option) for option in options]
-    least = min(range(len(options)), key=costs.__getitem__)
-    return options[least] if costs[least] < (1 - tie) * costs[0] else options[0]
+    least = min(costs)
+    if least >= (1 - tie) * costs[0]:
+        return options[0]
+    return next(option for option, cost in zip(options, costs, strict=True) if cost <= (1 + _SAME) * least)
 
 
 def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
@@ -265,8 +271,6 @@ def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[
     yield from other_orders(step, pair)
     if pair.conversion is None:
         yield from bands_of_rows(step, machine)
-        if isinstance(step.kernel, Tile) and step.kernel.cols.count % step.kernel.block("cols"):
-            yield [in_cache(step, machine)]  # whose smaller tiles overlap less
         yield from copied_tiles(step, machine)
         staged = staged_tiles(step)
         if staged is not None:
@@ -284,9 +288,10 @@ def _reordered_in_cache(step: Step, pair: ElementPair, machine: Machine) -> Iter
     """Steps in other orders, for what L2 holds: lines that are written by turns to one set come back in time there."""
     yield from other_orders(in_cache(step, machine), pair)
     if pair.conversion is None:
-        if isinstance(step.kernel, Tile) and step.kernel.width < 4:
-            blocked = out_of_cache(step, pair, machine)
-            yield [replace(blocked, prefetch=None)]
+        blocked = replace(out_of_cache(step, pair, machine), prefetch=None)
+        tile = blocked.kernel
+        if isinstance(tile, Tile) and tile.width < 4 and tile.cols.count % tile.block("cols") == 0:
+            yield [blocked]
         yield from bands_of_rows(step, machine)
         yield from copied_tiles(step, machine)
 

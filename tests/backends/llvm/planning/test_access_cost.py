@@ -438,19 +438,6 @@ def test_the_way_over_a_buffer_costs_what_the_profile_says(streaming: bool):
         assert _cost(other, machine=slow) == _cost(other)
 
 
-def test_a_buffer_that_l1_does_not_hold_costs_more():
-    def buffer(columns: int) -> float:
-        """The cost of 16384 lines that go over a buffer of so many columns of 576 bytes."""
-        tile = Tile(1, Axis(512, 4160), Axis(columns, 576), (Blocking("rows", 64), Blocking("cols", 16)))
-        kernel = Staged(512, (Step((), 0, 0, tile, -1),), False, columns, 4160, 576)
-        number = 2048 // columns
-        return steps_cost(
-            [Step((Loop(number, columns, columns * 4160),), 0, 0, kernel)], 4 << 20, ElementPair(1, 1), WIDE
-        )
-
-    assert buffer(64) > buffer(32) + 8192 * WIDE.profile.staging_ns
-
-
 def test_lines_in_which_columns_meet_are_written_again_where_l2_has_lost_them():
     def columns(number: int, stride: int, first: str) -> float:
         blocks = Blocking("rows", 16), Blocking("cols", 16)
@@ -704,14 +691,14 @@ def test_rows_of_a_tile_that_meet_are_one_piece():
     assert _cost(rows(32)) < _cost(rows(96))
 
 
-def test_the_more_tiles_overlap_the_longer_they_take():
+def test_tiles_that_overlap_move_no_line_twice_but_where_they_stream():
     def columns(number: int, *, streaming: bool) -> float:
         tile = Tile(
             4, Axis(16, 64), Axis(number, 1024), (Blocking("rows", 16), Blocking("cols", 4)), streaming
         )
         return _cost(Step((Loop(256, 1024, 64),), 0, 0, tile)) / number
 
-    assert columns(12, streaming=False) < columns(11, streaming=False) < columns(9, streaming=False)
+    assert columns(9, streaming=False) == pytest.approx(columns(12, streaming=False))
     assert columns(5, streaming=True) > 1.1 * columns(8, streaming=True)
 
 
