@@ -29,11 +29,16 @@ from layout_ir.backends.llvm.emission.kernels.saturating_packs import (
 )
 from layout_ir.backends.llvm.emission.llvm_builder import shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.machine.x86_features import has_x86_feature
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion
 
 _FLOATS = {"f32": ("float", 32, 1.5 * 2**23), "f64": ("double", 64, 1.5 * 2**52)}
 """Of a type that is computed in: its name, its bits, and what makes every small number an integer when added."""
+
+
+_KEPT = ("i32", "ui32", "i64", "ui64")
+"""Integers of more places than the float has in which they come to bf16."""
 
 
 def lane_type(dtype: str) -> str:
@@ -94,14 +99,15 @@ class Arithmetic(Lanes):
             return value
         if not element_type(src).is_float and not element_type(dst).is_float:
             return self.whole(value, src, dst)
-        if src in ("i64", "ui64") and dst == "bf16":
-            return self.narrowed(self.jammed(value, src), "f64", dst)
+        if dst == "bf16" and src in _KEPT:
+            number = "f32" if bits_of(src) == 32 else "f64"
+            return self.narrowed(self.jammed(value, src, number), number, dst)
         wide = {src, dst} & {"f64"} or (src in ("i64", "ui64") and dst == "f16")
         if (src, dst) == ("bf16", "f32"):
             return self.quiet(value)
         if (src, dst) == ("f8E5M2", "f16"):
             return half_of_narrow(self, value)
-        number = "f64" if wide or (src in ("i32", "ui32") and dst == "bf16") else "f32"
+        number = "f64" if wide else "f32"
         return self.narrowed(self.widened(value, src, number), number, dst, saturate=saturate)
 
     def quiet(self, value: str) -> str:
@@ -276,7 +282,8 @@ class Arithmetic(Lanes):
     def large_integer(self, y: str, number: str, dst: str) -> str:
         """The nearest integers of type `dst` to floats `y` of type `number`, saturated.
 
-        By LLVM's own conversions, but for f32 to i32 and ui32 on x86, where these go lane by lane.
+        By LLVM's own conversions, but for f32 to i32 and ui32, and any to i64 with AVX-512, where these go lane by
+        lane.
         """
         float_ = _FLOATS[number][0]
         vector, to = self.vector(float_), self.vector(lane_type(dst))
@@ -284,8 +291,30 @@ class Arithmetic(Lanes):
             return self.nearest_i32(y) if dst == "i32" else self.nearest_ui32(y)
         y = self.rint(y, number)
         verb = "fptosi" if element_type(dst).is_signed else "fptoui"
+        if bits_of(dst) == 64 and has_x86_feature(self.machine, "avx512dq"):
+            return self.bounded_i64(y, number, dst)
         name = f"llvm.{verb}.sat.v{self.size}{lane_type(dst)}.v{self.size}{number}"
         return self.b.put(f"call {to} @{name}({vector} {y})")
+
+    def bounded_i64(self, y: str, number: str, dst: str) -> str:
+        """Integers in floats as i64 or ui64, saturated, where there is an instruction for vectors that does not."""
+        b, float_, word = self.b, _FLOATS[number][0], self.vector("i64")
+        vector, signed = self.vector(float_), element_type(dst).is_signed
+        least, most = element_type(dst).range
+        limit = self.splat(float_, literal(2.0 ** (63 if signed else 64), number))
+        size = b.put(f"call {vector} @llvm.fabs.v{self.size}{number}({vector} {y})") if signed else y
+        inside = b.put(f"fcmp olt {vector} {size}, {limit}")
+        if not signed:
+            positive = b.put(f"fcmp ogt {vector} {y}, zeroinitializer")
+            inside = b.put(f"and {self.vector('i1')} {inside}, {positive}")
+        verb = "fptosi" if signed else "fptoui"
+        result = b.put(f"{verb} {vector} {self.choose(inside, float_, y, 'zeroinitializer')} to {word}")
+        above = b.put(f"fcmp oge {vector} {y}, {limit}")
+        result = self.choose(above, "i64", self.splat("i64", int(most)), result)
+        if signed:
+            below = b.put(f"fcmp ole {vector} {y}, {self.splat(float_, literal(-(2.0**63), number))}")
+            result = self.choose(below, "i64", self.splat("i64", int(least)), result)
+        return result
 
     def nearest_i32(self, y: str) -> str:
         """The nearest i32 to f32, saturated, on x86."""
@@ -383,33 +412,32 @@ class Arithmetic(Lanes):
         return b.put(f"trunc {word} {b.put(f'or {word} {result}, {sign}')} to {self.vector('i16')}")
 
     def rounded_to_odd(self, y: str) -> str:
-        """f64 as an f32 whose last bit is set where something was lost, so that a second rounding is right."""
-        b, word = self.b, self.vector("i32")
-        wide, single = self.vector("double"), self.vector("float")
-        near = b.put(f"fptrunc {wide} {y} to {single}")
-        back = b.put(f"fpext {single} {near} to {wide}")
-        bits = b.put(f"bitcast {single} {near} to {word}")
-        lost = b.put(f"fcmp one {wide} {back}, {y}")
-        even = self.compare("eq", self.bits("and", bits, 1), 0)
-        size = [b.put(f"call {wide} @llvm.fabs.v{self.size}f64({wide} {x})") for x in (back, y)]
-        outside = b.put(f"fcmp ogt {wide} {size[0]}, {size[1]}")
-        step = self.choose(outside, "i32", self.splat("i32", -1), self.splat("i32", 1))
-        moves = b.put(f"and {self.vector('i1')} {lost}, {even}")
-        odd = self.choose(moves, "i32", b.put(f"add {word} {bits}, {step}"), bits)
-        return b.put(f"bitcast {word} {odd} to {single}")
+        """f64 as f32 with the last of 16 places set where something was lost, so that a second rounding is right.
 
-    def jammed(self, value: str, src: str) -> str:
-        """64-bit integers as f64, with a bit where something was lost: far below what any narrower float shows."""
-        b, vector = self.b, self.vector("i64")
-        zero, limit = self.splat("i64", 0), self.splat("i64", (1 << 53) - 1)
-        lost = b.put(f"icmp ne {vector} {self.bits('and', value, 0x7FF, 'i64')}, {zero}")
-        sticky = self.choose(lost, "i64", self.splat("i64", 0x800), zero)
-        kept = b.put(f"or {vector} {self.bits('and', value, -0x800, 'i64')}, {sticky}")
+        Narrower floats have 11 places at most, and a rounding looks at one more and whether anything is behind it. All
+        16 are places of an f32 down to 2^-134, below which even bf16 has nothing but 0.
+        """
+        wide, word = self.vector("double"), self.vector("i64")
+        bits = self.odd_above(self.b.put(f"bitcast {wide} {y} to {word}"), 52 - 15, "i64")
+        return self.b.put(
+            f"fptrunc {wide} {self.b.put(f'bitcast {word} {bits} to {wide}')} to {self.vector('float')}"
+        )
+
+    def odd_above(self, value: str, places: int, word: str) -> str:
+        """Words without their lowest places, of which the one above is set where there was a bit among them."""
+        low = (1 << places) - 1
+        carry = self.bits("add", self.bits("and", value, low, word), low, word)
+        return self.bits("and", self.b.put(f"or {self.vector(word)} {value}, {carry}"), ~low, word)
+
+    def jammed(self, value: str, src: str, number: str) -> str:
+        """Integers as f32 or f64, with a bit where something was lost: far below what bf16 shows."""
+        b, vector, word = self.b, self.vector(lane_type(src)), lane_type(src)
+        mantissa = element_type(number).mantissa + 1
+        kept = self.odd_above(value, bits_of(src) - mantissa, word)
         if element_type(src).is_signed:
-            moved = b.put(f"add {vector} {value}, {self.splat('i64', 1 << 53)}")
-            fits = b.put(f"icmp ult {vector} {moved}, {self.splat('i64', 1 << 54)}")
+            fits = self.compare("ult", self.bits("add", value, 1 << mantissa, word), 1 << mantissa + 1, word)
         else:
-            fits = b.put(f"icmp ule {vector} {value}, {limit}")
-        chosen = self.choose(fits, "i64", value, kept)
+            fits = self.compare("ult", value, 1 << mantissa, word)
+        chosen = self.choose(fits, word, value, kept)
         verb = "sitofp" if element_type(src).is_signed else "uitofp"
-        return b.put(f"{verb} {vector} {chosen} to {self.vector('double')}")
+        return b.put(f"{verb} {vector} {chosen} to {self.vector(_FLOATS[number][0])}")

@@ -107,6 +107,26 @@ def test_bf16_is_rounded_once(cpu: str, src: str):
 
 
 @CPUS
+@pytest.mark.parametrize("dst, infinity", [("bf16", 0x7F80), ("f16", 0x7C00)])
+def test_doubles_between_two_neighbours_are_rounded_once(cpu: str, dst: str, infinity: int):
+    """All numbers, all that lie midway between two, and the doubles next to those, subnormal ones included."""
+    codes = np.arange(infinity, dtype=np.uint16)
+    if dst == "bf16":
+        numbers = (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    else:
+        numbers = codes.view(np.float16).astype(np.float64)
+    # Behind the last number is what infinity would be, one place further.
+    above = np.append(numbers[1:], 2 * numbers[-1] - numbers[-2])
+    middle, even = (numbers + above) / 2, codes + codes % 2
+    data = np.concatenate(
+        [numbers, middle, np.nextafter(middle, 0), np.nextafter(middle, np.inf), [np.inf, 1e300]]
+    )
+    wanted = np.concatenate([codes, even, codes, codes + 1, [infinity, infinity]]).astype(np.uint16)
+    for signed, sign in ((data, 0), (-data, 0x8000)):
+        assert np.array_equal(_cast(cpu, "f64", dst, signed)[: data.size].view(np.uint16), wanted | sign)
+
+
+@CPUS
 @pytest.mark.parametrize("src", ["i8", "ui8", "i16", "i32", "ui32", "i64"])
 @pytest.mark.parametrize("dst", ["i8", "ui8", "i16", "i32", "ui32", "i64"])
 def test_integers_saturate(cpu: str, src: str, dst: str):
@@ -119,7 +139,7 @@ def test_integers_saturate(cpu: str, src: str, dst: str):
 
 @CPUS
 @pytest.mark.parametrize("src", ["f32", "f64"])
-@pytest.mark.parametrize("dst", ["i8", "ui8", "i16", "i32"])
+@pytest.mark.parametrize("dst", ["i8", "ui8", "i16", "i32", "ui32", "i64", "ui64"])
 def test_floats_become_the_nearest_integer_in_range(cpu: str, src: str, dst: str):
     limits = np.iinfo(KINDS[dst])
     near = [
@@ -138,11 +158,14 @@ def test_floats_become_the_nearest_integer_in_range(cpu: str, src: str, dst: str
         np.nan,
     ]
     data = np.array([x + k for x in near for k in (-1, -0.5, -0.25, 0, 0.25, 0.5, 1)], KINDS[src])
-    wanted = [
-        0 if np.isnan(x) else int(min(max(np.rint(np.float64(x)), float(limits.min)), float(limits.max)))
-        for x in data
-    ]
-    assert _cast(cpu, src, dst, data)[: data.size].tolist() == wanted
+    data = np.concatenate([data, np.nextafter(data, KINDS[src](0))])
+
+    def wanted(x: float) -> int:
+        if np.isnan(x) or np.isinf(x):
+            return 0 if np.isnan(x) else int(limits.max if x > 0 else limits.min)
+        return min(max(round(x), int(limits.min)), int(limits.max))  # `round`: ties to even, exact
+
+    assert _cast(cpu, src, dst, data)[: data.size].tolist() == [wanted(x.item()) for x in data]
 
 
 def test_literals_are_the_nearest_number_of_the_type():
