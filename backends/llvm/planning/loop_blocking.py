@@ -187,7 +187,8 @@ def bands_of_rows(step: Step, machine: Machine) -> Iterator[list[Step]]:
         return
     if rows.stride != cols.count * tile.width or cols.count < 2 * wide:
         return
-    if lines_held(index(cols.stride), machine.ways[0]) >= 2 * LINE // tile.width:
+    line = LINE // tile.width  # columns that a tile of whole lines writes by turns
+    if lines_held(index(cols.stride), machine.ways[0]) >= 2 * line:
         return
     schedule = Blocking("cols", wide), Blocking("rows", tile.block("rows"))
     tile = replace(tile, square=False, prefetch_distance=0, schedule=schedule)

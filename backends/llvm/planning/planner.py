@@ -288,6 +288,7 @@ def _reordered_in_cache(step: Step, pair: ElementPair, machine: Machine) -> Iter
     """Steps in other orders, for what L2 holds: lines that are written by turns to one set come back in time there."""
     yield from other_orders(in_cache(step, machine), pair)
     if pair.conversion is None:
+        # Narrow elements in blocks of rows, so that L1 holds the lines of which parts are read by turns.
         blocked = replace(out_of_cache(step, pair, machine), prefetch=None)
         tile = blocked.kernel
         if isinstance(tile, Tile) and tile.width < 4 and tile.cols.count % tile.block("cols") == 0:

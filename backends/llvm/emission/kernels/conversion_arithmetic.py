@@ -36,9 +36,8 @@ from layout_ir.elements.quantization import Conversion
 _FLOATS = {"f32": ("float", 32, 1.5 * 2**23), "f64": ("double", 64, 1.5 * 2**52)}
 """Of a type that is computed in: its name, its bits, and what makes every small number an integer when added."""
 
-
-_KEPT = ("i32", "ui32", "i64", "ui64")
-"""Integers of more places than the float has in which they come to bf16."""
+_LONG = ("i32", "ui32", "i64", "ui64")
+"""Integers of more places than the f32 or f64 has by way of which they become bf16."""
 
 
 def lane_type(dtype: str) -> str:
@@ -99,7 +98,7 @@ class Arithmetic(Lanes):
             return value
         if not element_type(src).is_float and not element_type(dst).is_float:
             return self.whole(value, src, dst)
-        if dst == "bf16" and src in _KEPT:
+        if dst == "bf16" and src in _LONG:
             number = "f32" if bits_of(src) == 32 else "f64"
             return self.narrowed(self.jammed(value, src, number), number, dst)
         wide = {src, dst} & {"f64"} or (src in ("i64", "ui64") and dst == "f16")
