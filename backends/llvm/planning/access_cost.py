@@ -209,10 +209,7 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         waiting = max(waiting, prefetching * lines_read)
     return (
         (line + staging) * (lines_read + lines_written) / 2
-        + _read_cost(
-            read, machine, at_once, again, prefetched=prefetched, staged=isinstance(step.kernel, Staged)
-        )
-        * lines_read
+        + _read_cost(read, machine, at_once, again, prefetched=prefetched) * lines_read
         + waiting
     )
 
@@ -292,9 +289,7 @@ def _is_filled_from_rows(step: Step) -> bool:
     return is_buffer and step.prefetch is None
 
 
-def _read_cost(
-    side: Side, machine: Machine, at_once: int, again: float, *, prefetched: bool, staged: bool
-) -> float:
+def _read_cost(side: Side, machine: Machine, at_once: int, again: float, *, prefetched: bool) -> float:
     """Nanoseconds per line that is read, `at_once` pieces at a time, in addition to the line itself.
 
     A prefetched line comes in time, but once only: a line that is read in parts costs `again` for each further part.
@@ -302,7 +297,7 @@ def _read_cost(
     cost = _jump_cost(side, machine, at_once, machine.profile.cached_ns)
     if side.piece < LINE:
         held = lines_held(side.stride, machine.ways[0])
-        if side.jumps <= held and not staged:
+        if side.jumps <= held:
             # Only what is written takes their places, and that has as many lines in each of the other sets.
             cost *= held * LINE / machine.l1
         followed = prefetched or side.stride <= _FOLLOWED_STRIDE
