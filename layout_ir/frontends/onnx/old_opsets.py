@@ -1,7 +1,7 @@
 """Models of opsets 7 and 8, the oldest that ONNX Runtime takes, as models of opset 9.
 
 Opset 9 turned the scales of Upsample into an input, took from BatchNormalization the attribute `spatial`, of which the
-other value has gone from all runtimes, and has another Scan. All else that opset 7 has means the same in opset 9.
+other value has gone from all runtimes, and from Scan the batch. All else that opset 7 has means the same in opset 9.
 """
 
 from __future__ import annotations
@@ -34,11 +34,7 @@ def renewed(model: onnx.ModelProto) -> onnx.ModelProto:
     result.CopyFrom(model)
     taken = {name for graph in _graphs(result.graph) for node in graph.node for name in node.output}
     taken |= {value.name for graph in _graphs(result.graph) for value in (*graph.input, *graph.initializer)}
-    for graph in _graphs(result.graph):
-        nodes: list[onnx.NodeProto] = []
-        for node in graph.node:
-            nodes += _renewed_node(node, taken) if domain_of(node.domain) == "" else [node]
-        replace_nodes(graph, nodes)
+    _renew(result.graph, taken)
     for entry in result.opset_import:
         if domain_of(entry.domain) == "":
             entry.version = OPSET
@@ -53,25 +49,78 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
                 yield from _graphs(attribute.g)
 
 
+def _renew(graph: onnx.GraphProto, taken: set[str]) -> None:
+    """Gives a graph, and those in its nodes before it, the nodes of opset 9."""
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _renew(attribute.g, taken)
+        nodes += _renewed_node(node, taken) if domain_of(node.domain) == "" else [node]
+    replace_nodes(graph, nodes)
+
+
 def _renewed_node(node: onnx.NodeProto, taken: set[str]) -> list[onnx.NodeProto]:
     import onnx.helper
 
     title = f"node {quoted(node.name or next(iter(node.output), ''))} ({node.op_type})"
     given = {attribute.name: attribute for attribute in node.attribute}
     if node.op_type == "Scan":
-        raise OnnxImportError(f"{title} is the Scan of opset 8, supported is that of opset 9 and later")
+        if node.input and node.input[0]:
+            raise OnnxImportError(
+                f"{title} is the Scan of opset 8 with sequence lengths, supported is one without"
+            )
+        return [_scan_of_batch(node, given, taken)]
     if node.op_type == "BatchNormalization" and "spatial" in given:
         if given["spatial"].i != 1:
             raise OnnxImportError(f"{title} has spatial = {given['spatial'].i}, supported is 1")
         node.attribute.remove(given["spatial"])
     if node.op_type == "Upsample" and "scales" in given:
-        name = f"{node.output[0]}_scales"
-        while name in taken:
-            name += "_"
-        taken.add(name)
+        name = _new_name(f"{node.output[0]}_scales", taken)
         scales = list(given["scales"].floats)
         tensor = onnx.helper.make_tensor(name, onnx.TensorProto.FLOAT, [len(scales)], scales)
         node.attribute.remove(given["scales"])
         node.input.append(name)
         return [onnx.helper.make_node("Constant", [], [name], value=tensor), node]
     return [node]
+
+
+def _scan_of_batch(
+    node: onnx.NodeProto, given: dict[str, onnx.AttributeProto], taken: set[str]
+) -> onnx.NodeProto:
+    """A Scan of opset 8, whose states and sequences begin with the batch, as a Scan over the batch with that over a
+    sequence inside."""
+    import onnx.helper
+
+    body, sequences = given["body"].g, given["num_scan_inputs"].i
+    inner = onnx.helper.make_node("Scan", [], [], node.name, body=body, num_scan_inputs=sequences)
+    if "directions" in given:
+        inner.attribute.append(
+            onnx.helper.make_attribute("scan_input_directions", list(given["directions"].ints))
+        )
+    states = len(body.input) - sequences
+    around = onnx.GraphProto(name=_new_name(f"{body.name}_of_batch", taken))
+    for sides, values, names in (
+        (around.input, body.input, inner.input),
+        (around.output, body.output, inner.output),
+    ):
+        for number, value in enumerate(values):
+            one = sides.add()
+            one.CopyFrom(value)
+            one.name = _new_name(f"{value.name}_of_one", taken)
+            names.append(one.name)
+            if number >= states and one.type.tensor_type.HasField("shape"):
+                shape = one.type.tensor_type.shape
+                extents = [onnx.TensorShapeProto.Dimension(), *shape.dim]  # the length of the sequence first
+                shape.CopyFrom(onnx.TensorShapeProto(dim=extents))
+    around.node.append(inner)
+    return onnx.helper.make_node(
+        "Scan", node.input[1:], node.output, node.name, body=around, num_scan_inputs=len(body.input)
+    )
+
+
+def _new_name(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name

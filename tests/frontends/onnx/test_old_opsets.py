@@ -69,11 +69,42 @@ def test_nodes_of_branches(inputs: dict[str, Any]):
     check_like_onnx_runtime(source, inputs)
 
 
+@pytest.mark.parametrize("directions", [(), (1, 0)])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_scan_over_a_batch(batch: int, directions: tuple[int, ...]):
+    """A sum that goes on and two sequences, one from its end, and an outer value."""
+
+    def value(name: str, *shape: int) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+
+    inside = [
+        node("Mul", "one other", "product"), node("Sum", "state product outer", "next"),
+        node("Transpose", "next", "turned", perm=[1, 0]),
+    ]  # fmt: skip
+    body = helper.make_graph(
+        inside,
+        "body",
+        [value("state", 2, 3), value("one", 2, 3), value("other", 2, 3)],
+        [value("next", 2, 3), value("turned", 3, 2)],
+    )
+    scan = node("Scan", "- s a b", "last all", body=body, num_scan_inputs=2)
+    if directions:
+        scan.attribute.append(helper.make_attribute("directions", directions))
+    shapes = {"s": (batch, 2, 3), "a": (batch, 4, 2, 3), "b": (batch, 4, 2, 3), "outer": (2, 3)}
+    source = model([scan], shapes, ("last", "all"), opset=8)
+    rng = np.random.default_rng(0)
+    inputs = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    check_like_onnx_runtime(source, inputs, opaque=1)
+    written = li.optimize_onnx(source, "onnx").model
+    for ours, theirs in zip(session_results(written, inputs), session_results(source, inputs), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
         ([node("BatchNormalization", "x s b m v", spatial=0)], r"'y' \(BatchNormalization\) has spatial = 0, supp"),
-        ([node("Scan", "- x", name="scan")], r"'scan' \(Scan\) is the Scan of opset 8"),
+        ([node("Scan", "x x", name="scan")], r"'scan' \(Scan\) is the Scan of opset 8 with sequence lengths"),
     ],
 )  # fmt: skip
 def test_negative_nodes_that_have_no_form(nodes: list[onnx.NodeProto], message: str):
