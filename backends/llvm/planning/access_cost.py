@@ -184,12 +184,7 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     # Lines past the caches go one by one, however long their piece is.
     at_once = _WRITES_IN_FLIGHT if streaming else _pieces_in_flight(_WRITES_IN_FLIGHT, written.piece)
     waiting = _jump_cost(written, machine, at_once, line, streams=streaming)
-    if not streaming:
-        waiting += _group_cost(writes, written, machine)
-        # A line in which two places meet is written twice, and has by then left L2 as far as others fill that.
-        shared = _lines_of_piece(written) * LINE / written.piece - 1
-        waiting += shared * line * min(written.jumps * LINE / machine.l2, 1)
-    else:
+    if streaming:
         conflicts = _conflicts_of_streams(writes, machine)
         # Meanwhile the next lines come. Measured on Zen 3, ns per line more to 8, 16, 32 and 64 places in one set, from
         # the last level 4.7, 5.3, 6.2 and 8.7, from memory 2.6, 2.5, 4 and 6.4; in pieces of 256 bytes 1.3 from both.
@@ -198,6 +193,11 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         lines_written *= _overlap(step.kernel)
         if isinstance(step.kernel, Staged) and _cuts_lines(step, step.kernel):
             waiting += _CUT * profile.memory_ns * LINE / index(step.kernel.size)
+    else:
+        waiting += _group_cost(writes, written, machine)
+        # A line in which two places meet is written twice, and has by then left L2 as far as others fill that.
+        shared = _lines_of_piece(written) * LINE / written.piece - 1
+        waiting += shared * line * min(written.jumps * LINE / machine.l2, 1)
     waiting *= lines_written
     # What a tile reads of its rows, and sequences that are read side by side, come by turns.
     piece = pieces_of(reads, 1, machine).piece if isinstance(work.kernel, Copy) else LINE
