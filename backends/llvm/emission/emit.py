@@ -54,6 +54,7 @@ from layout_ir.dialects.kernel.plan import (
     iterations,
     read_volume,
 )
+from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.quantization import PARAMETERS
 from layout_ir.symbolic.guarding import under
 from layout_ir.symbolic.shape_env import ShapeEnv
@@ -91,8 +92,11 @@ def emit_function(
 ) -> str:
     """The function of `plan`, with its tables. With `shape_env`, a last argument holds the extents.
 
-    `block`: whether runtime parameters come as a block of their addresses.
+    `block`: whether runtime parameters come as a block of their addresses. Raises PlanError where a plan of known sizes
+    would touch what it may not, whoever made it.
     """
+    if shape_env is None:
+        check_plan(plan)
     runtime_parameters = () if plan.conversion is None else plan.conversion.at_run_time
     sizes = None if shape_env is None else SizeRegisters(shape_env)
     b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64", sizes=sizes)

@@ -195,14 +195,14 @@ def bands_of_rows(step: Step, machine: Machine) -> Iterator[list[Step]]:
     deep = _BAND // tile.width
     if rows.count < 2 * deep or 2 * deep * rows.stride > machine.l2:
         return
-    bands = Loop(rows.count // deep, deep * rows.stride, _BAND)
-    loops = (*step.loops, bands)
+    count, rest = divmod(rows.count, deep)
+    if 0 < rest < tile.block("rows"):
+        count, rest = count - 1, rest + deep
+    loops = (*step.loops, Loop(count, deep * rows.stride, _BAND))
     band = finished(step, loops, replace(tile, rows=replace(rows, count=deep)))
     steps = [replace(band, prefetch=len(step.loops))]
-    rest = rows.count % deep
     if rest:
-        rest = max(rest, index(tile.block("rows")))  # of less than a tile some rows are moved twice
-        first = rows.count - rest
+        first = count * deep
         at = replace(
             step, src=step.src + first * rows.stride, dst=step.dst + first * tile.width, prefetch=None
         )

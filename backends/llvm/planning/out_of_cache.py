@@ -163,7 +163,7 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
         # All of it fits L1: a few lines of the destination at a time.
         return scheduled(
             Blocking("rows", 4 * high),
-            Blocking("cols", wide if tile.square else LANE // width),
+            Blocking("cols", wide if tile.square else min(LANE // width, wide)),
             few_rows[0],
             square=True,
         )

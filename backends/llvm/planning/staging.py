@@ -110,7 +110,7 @@ def staged_tiles(step: Step) -> list[Step] | None:
     if tile.rows.count < high:
         return None
     result: list[Step] = []
-    for rows in _blocks(tile.rows.count, high, least["rows"]):
+    for rows in _blocks(tile.rows.count, high, max(LINE // width, least["rows"])):
         for cols in _blocks(tile.cols.count, wide, least["cols"]):
             size = rows.size * width
             row_stride = size + LINE * (1 + size // LINE % 2)  # an odd number of lines

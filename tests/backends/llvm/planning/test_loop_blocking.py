@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from operator import index
 
 import pytest
@@ -152,6 +153,9 @@ def test_bands_of_rows_write_eight_lines_to_a_few_columns(rows: int, cols: int):
     assert steps[0].prefetch == 1 and len(steps) == (1 if rows % 128 == 0 else 2)
     plan = of_steps(*steps)
     check_plan(plan)
+    moved = [prod(index(loop.count) for loop in x.loops if isinstance(loop, Loop)) for x in steps]
+    kernels = [x.kernel for x in steps if isinstance(x.kernel, Tile)]
+    assert sum(n * index(k.rows.count) for n, k in zip(moved, kernels, strict=True)) == 2 * rows  # none twice
     assert evaluate(plan) == evaluate(of_steps(step))
 
 

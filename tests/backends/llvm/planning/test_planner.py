@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from math import prod
+from random import Random
+
 import pytest
 
 from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm import plan_reorder
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan, streams
 from layout_ir.dialects.kernel.plan import Copy, Fill, Loop, PaddedCopy, Plan, TableLoop, Tile
+from layout_ir.dialects.kernel.plan_verifier import check_plan
+from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.planning.plans import WIDE, step_of, steps_of
 
 
@@ -51,6 +59,48 @@ def test_a_small_part_of_a_large_volume_is_streamed_as_the_whole_would_be():
 
 def test_negative_a_volume_that_the_caches_hold_changes_nothing():
     assert _weight(100 << 10) == _weight(0) and not streams(_weight(0))
+
+
+_TAGS = ("abcd", "acdb", "cdba", "dbac", "aBcd4b", "aBcd8b", "aBcd16b", "ABcd16a16b", "ABcd8b16a", "Abcd32a")
+_CPUS = {name: cpu.machine for name, cpu in known_cpus().items()}
+
+
+def _shape(rng: Random) -> tuple[int, ...]:
+    """Few elements, powers of two and others in every dim, in all 2 KiB to 64 MiB of f32."""
+    kinds = (
+        range(1, 9),
+        [1 << k for k in range(4, 10)],
+        (7, 14, 17, 20, 28, 49, 56, 96, 112, 196),
+        range(1, 600),
+    )
+    shape = [rng.choice(rng.choice(kinds)) for _ in range(4)]
+    shape[rng.randrange(4)] *= max((1 << rng.randint(9, 24)) // prod(shape), 1)
+    return tuple(shape)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_plan_of_any_machine_leaves_its_buffers(seed: int):
+    rng = Random(seed)
+    number = 0
+    while number < 1000:
+        shape = _shape(rng)
+        src, dst = (Format.of(tag).bind(shape) for tag in rng.sample(_TAGS, 2))
+        if max(src.extent, dst.extent) > 1 << 26:
+            continue
+        dtype = rng.choice(["f32", "f32", "bf16", "ui8", "f64"])
+        conversion = Conversion(dtype, rng.choice([dtype, dtype, "bf16", "i8"]))
+        pair, machine = ElementPair.of(conversion), rng.choice(list(_CPUS.values()))
+        pad = pad_bits(dst.pad, conversion.dst)
+        of_list = make_plan(src, dst, pair, pad, machine, volume=1 << rng.randint(20, 30))
+        for plan in (of_list, *candidates(src, dst, pair, pad, machine, rng.choice([1, 2]))):
+            check_plan(plan)
+            number += 1
+
+
+@pytest.mark.parametrize("shape", [(213995, 17, 2, 1), (279620, 9, 1, 3)])
+def test_columns_fewer_than_a_lane_are_all_that_is_moved(shape: tuple[int, ...]):
+    src, dst = (Format.of(tag).bind(shape) for tag in ("nchw", "nChw16c"))
+    check_plan(plan_reorder(src, dst, target=WIDE))
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
