@@ -102,7 +102,9 @@ def strided_layout(shape: Sequence[int], strides: Sequence[int], offset: int = 0
 
 
 def check_addresses(layout: Layout) -> None:
-    """Raises LayoutError where `layout` has addresses below 0, at which a buffer begins."""
+    """Raises LayoutError where `layout` has places that no buffer has: below address 0, or on another axis."""
+    if layout.axes:
+        raise LayoutError(f"{layout} has places on other axes than memory, where no buffer is")
     if layout.span and layout.first_address < 0:
         raise LayoutError(
             f"{layout} begins {-layout.first_address} elements below address 0, where a buffer begins: "

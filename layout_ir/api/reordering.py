@@ -64,9 +64,8 @@ def physical_array(buffer: NDArray[Any], layout: Layout) -> NDArray[Any]:
     and where strides do not say it: a swizzle, another axis than memory.
     """
     check_addresses(layout)
-    if layout.swizzle is not None or layout.axes:
-        what = "a swizzle" if layout.swizzle is not None else "places on other axes than memory"
-        raise LayoutError(f"{layout} has {what}, so it is no array of its physical shape")
+    if layout.swizzle is not None:
+        raise LayoutError(f"{layout} has a swizzle, so it is no array of its physical shape")
     if buffer.ndim != 1 or buffer.size < layout.extent:
         raise LayoutError(
             f"a buffer of {buffer.size} elements is too small for {layout}, which needs {layout.extent}"
@@ -280,6 +279,7 @@ def _source_buffer(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
     """`x` as the buffer that `layout` addresses: itself where it lies so, else a copy."""
     if _is_row_of_factors(layout) and x.flags.c_contiguous:
         return x.reshape(-1)
+    check_addresses(layout)
     if layout.is_injective() is not True:
         raise LayoutError(
             f"the source {layout.format} keeps several elements at one address, so an array of its physical shape may "

@@ -337,6 +337,11 @@ def test_bf16_takes_numbers_and_bits():
     assert (memory.real() == 2.0).all()
 
 
+def test_negative_places_on_other_axes_are_in_no_buffer():
+    with pytest.raises(LayoutError, match="has places on other axes than memory"):
+        Memory(TensorDesc((4, 8), "f32", "(n, c) : [n@lane, c]"))
+
+
 @pytest.mark.parametrize(
     ("dtype", "code"), [("bf16", 0x40A0), ("f8E4M3FN", 0x4A), ("f8E5M2", 0x45), ("f16", 0x4500)]
 )

@@ -256,6 +256,7 @@ def test_an_array_of_the_physical_shape_is_read_and_written_axis_by_axis(format:
     [
         ("(a, b) : [a*1, b*1]", "keeps several elements at one address"),
         ("(a, b) : [a*0, b]", "keeps several elements at one address"),
+        ("(a, b) : [a@lane, b]", "has places on other axes than memory"),
         ("(a, b) : [a*3, b*-1]", "2 elements below address 0"),
     ],
 )
