@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from itertools import product
+from random import Random
 from typing import Any, cast
 
 import pytest
@@ -18,11 +19,12 @@ from layout_ir.backends.llvm.planning.dynamic_shapes import (
 )
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.dialects.kernel.plan import Plan, Tile
+from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 from layout_ir.symbolic.shape_env import ShapeEnv
 from layout_ir.symbolic.symint import SymInt
-from tests.backends.llvm.planning.plans import WIDE
+from tests.backends.llvm.planning.plans import TAGS, WIDE, random_shape
 from tests.plan_evaluation import definition, definition_of_conversion, evaluate
 
 REORDERS: list[tuple[str, str, DynamicShape, str, tuple[int, ...]]] = [
@@ -88,6 +90,27 @@ def test_a_plan_is_right_for_every_shape_that_it_serves(
     assert len(served) > 1
     for extents in served:
         assert _means_what_the_layouts_say(reorder, plan, extents), extents
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_plan_leaves_its_buffers_for_any_shape_that_it_serves(seed: int):
+    rng, checked = Random(seed), 0
+    while checked < 200:
+        hint = random_shape(rng)
+        shape = tuple(None if rng.random() < 0.6 else extent for extent in hint)
+        src, dst = rng.sample(TAGS, 2)
+        plan = _reorder(src, dst, shape, rng.choice(["f32", "bf16", "ui8"])).specialize(hint)
+        others = [hint, *(
+            tuple(
+                known or max(near + rng.choice([0, 0, 1, -1, 16, -16, near]), 1)
+                for known, near in zip(shape, hint, strict=True)
+            )
+            for _ in range(4)
+        )]  # fmt: skip
+        for extents in others:
+            if plan.serves(extents):
+                check_plan(_at(plan, extents))
+                checked += 1
 
 
 @pytest.mark.parametrize("src, dst, shape, dtype, hint", REORDERS)

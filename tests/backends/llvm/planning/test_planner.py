@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from random import Random
 
 import pytest
@@ -16,7 +15,7 @@ from layout_ir.backends.llvm.planning.planner import candidates, make_plan, stre
 from layout_ir.dialects.kernel.plan import Copy, Fill, Loop, PaddedCopy, Plan, TableLoop, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.quantization import Conversion
-from tests.backends.llvm.planning.plans import WIDE, step_of, steps_of
+from tests.backends.llvm.planning.plans import TAGS, WIDE, random_shape, step_of, steps_of
 
 
 def test_pads_that_share_a_block_are_written_with_it():
@@ -61,21 +60,7 @@ def test_negative_a_volume_that_the_caches_hold_changes_nothing():
     assert _weight(100 << 10) == _weight(0) and not streams(_weight(0))
 
 
-_TAGS = ("abcd", "acdb", "cdba", "dbac", "aBcd4b", "aBcd8b", "aBcd16b", "ABcd16a16b", "ABcd8b16a", "Abcd32a")
 _CPUS = {name: cpu.machine for name, cpu in known_cpus().items()}
-
-
-def _shape(rng: Random) -> tuple[int, ...]:
-    """Few elements, powers of two and others in every dim, in all 2 KiB to 64 MiB of f32."""
-    kinds = (
-        range(1, 9),
-        [1 << k for k in range(4, 10)],
-        (7, 14, 17, 20, 28, 49, 56, 96, 112, 196),
-        range(1, 600),
-    )
-    shape = [rng.choice(rng.choice(kinds)) for _ in range(4)]
-    shape[rng.randrange(4)] *= max((1 << rng.randint(9, 24)) // prod(shape), 1)
-    return tuple(shape)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -83,8 +68,8 @@ def test_no_plan_of_any_machine_leaves_its_buffers(seed: int):
     rng = Random(seed)
     number = 0
     while number < 1000:
-        shape = _shape(rng)
-        src, dst = (Format.of(tag).bind(shape) for tag in rng.sample(_TAGS, 2))
+        shape = random_shape(rng)
+        src, dst = (Format.of(tag).bind(shape) for tag in rng.sample(TAGS, 2))
         if max(src.extent, dst.extent) > 1 << 26:
             continue
         dtype = rng.choice(["f32", "f32", "bf16", "ui8", "f64"])
