@@ -263,7 +263,8 @@ def _cheapest(
     least = min(costs)
     if least >= (1 - tie) * costs[0]:
         return options[0]
-    return next(option for option, cost in zip(options, costs, strict=True) if cost <= (1 + _SAME) * least)
+    most = (1 + _SAME) * least
+    return next(option for option, its in zip(options, costs, strict=True) if its <= most)
 
 
 def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:

@@ -6,12 +6,11 @@ other value has gone from all runtimes, and from Scan the batch. All else that o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
-from layout_ir.frontends.onnx.subgraphs import replace_nodes
+from layout_ir.frontends.onnx.subgraphs import graphs_within, replace_nodes
 
 if TYPE_CHECKING:
     import onnx
@@ -32,32 +31,18 @@ def renewed(model: onnx.ModelProto) -> onnx.ModelProto:
 
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    taken = {name for graph in _graphs(result.graph) for node in graph.node for name in node.output}
-    taken |= {value.name for graph in _graphs(result.graph) for value in (*graph.input, *graph.initializer)}
-    _renew(result.graph, taken)
+    graphs = list(graphs_within(result.graph))
+    taken = {name for graph in graphs for node in graph.node for name in node.output}
+    taken |= {value.name for graph in graphs for value in (*graph.input, *graph.initializer)}
+    for graph in graphs_within(result.graph):  # a Scan gets another graph around its body, which comes first
+        nodes: list[onnx.NodeProto] = []
+        for node in graph.node:
+            nodes += _renewed_node(node, taken) if domain_of(node.domain) == "" else [node]
+        replace_nodes(graph, nodes)
     for entry in result.opset_import:
         if domain_of(entry.domain) == "":
             entry.version = OPSET
     return result
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
-
-
-def _renew(graph: onnx.GraphProto, taken: set[str]) -> None:
-    """Gives a graph, and those in its nodes before it, the nodes of opset 9."""
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _renew(attribute.g, taken)
-        nodes += _renewed_node(node, taken) if domain_of(node.domain) == "" else [node]
-    replace_nodes(graph, nodes)
 
 
 def _renewed_node(node: onnx.NodeProto, taken: set[str]) -> list[onnx.NodeProto]:
@@ -76,7 +61,7 @@ def _renewed_node(node: onnx.NodeProto, taken: set[str]) -> list[onnx.NodeProto]
             raise OnnxImportError(f"{title} has spatial = {given['spatial'].i}, supported is 1")
         node.attribute.remove(given["spatial"])
     if node.op_type == "Upsample" and "scales" in given:
-        name = _new_name(f"{node.output[0]}_scales", taken)
+        name = fresh_name(f"{node.output[0]}_scales", taken)
         scales = list(given["scales"].floats)
         tensor = onnx.helper.make_tensor(name, onnx.TensorProto.FLOAT, [len(scales)], scales)
         node.attribute.remove(given["scales"])
@@ -99,7 +84,7 @@ def _scan_of_batch(
             onnx.helper.make_attribute("scan_input_directions", list(given["directions"].ints))
         )
     states = len(body.input) - sequences
-    around = onnx.GraphProto(name=_new_name(f"{body.name}_of_batch", taken))
+    around = onnx.GraphProto(name=fresh_name(f"{body.name}_of_batch", taken))
     for sides, values, names in (
         (around.input, body.input, inner.input),
         (around.output, body.output, inner.output),
@@ -107,7 +92,7 @@ def _scan_of_batch(
         for number, value in enumerate(values):
             one = sides.add()
             one.CopyFrom(value)
-            one.name = _new_name(f"{value.name}_of_one", taken)
+            one.name = fresh_name(f"{value.name}_of_one", taken)
             names.append(one.name)
             if number >= states and one.type.tensor_type.HasField("shape"):
                 shape = one.type.tensor_type.shape
@@ -117,10 +102,3 @@ def _scan_of_batch(
     return onnx.helper.make_node(
         "Scan", node.input[1:], node.output, node.name, body=around, num_scan_inputs=len(body.input)
     )
-
-
-def _new_name(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name

@@ -64,7 +64,7 @@ def test_nodes_of_branches(inputs: dict[str, Any]):
     source = model(nodes, {"x": (1, 3, 5, 5)}, ("y", "p_scales"), constants, opset=8)
     found, _ = read_model(source)
     branches = {attribute.name: attribute.g for attribute in found.graph.node[1].attribute}
-    assert branches["then_branch"].node[1].input == ["x", "p_scales_"]
+    assert branches["then_branch"].node[1].input == ["x", "p_scales_2"]
     assert branches["else_branch"].node[1].input == ["x", "q_scales"]
     check_like_onnx_runtime(source, inputs)
 

@@ -289,9 +289,9 @@ class Arithmetic(Lanes):
         if number == "f32" and dst in ("i32", "ui32") and rounds_to_i32(self.machine, self.size):
             return self.nearest_i32(y) if dst == "i32" else self.nearest_ui32(y)
         y = self.rint(y, number)
-        verb = "fptosi" if element_type(dst).is_signed else "fptoui"
         if bits_of(dst) == 64 and has_x86_feature(self.machine, "avx512dq"):
             return self.bounded_i64(y, number, dst)
+        verb = "fptosi" if element_type(dst).is_signed else "fptoui"
         name = f"llvm.{verb}.sat.v{self.size}{lane_type(dst)}.v{self.size}{number}"
         return self.b.put(f"call {to} @{name}({vector} {y})")
 
