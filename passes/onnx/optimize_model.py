@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from layout_ir.argument_checks import check_seconds
@@ -34,7 +33,7 @@ from layout_ir.passes.onnx.loop_states import with_loops_rearranged
 from layout_ir.passes.onnx.model_constants import PendingTensor, pending_of
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
-from layout_ir.passes.onnx.order_search import OrderSearch
+from layout_ir.passes.onnx.order_search import OrderSearch, SearchOptions
 from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
 from layout_ir.passes.onnx.shared_dequantization import merge_dequantizations
 from layout_ir.passes.onnx.typed_graphs import TypedModel
@@ -92,22 +91,21 @@ def optimize_orders(
         inlined = with_moving_functions_inlined(model) if model.functions else None
         written = inlined or model
         is_nested = has_subgraphs(written.graph)
-        choose = partial(
-            _chosen,
-            folder=folder,
+        options = SearchOptions(
             consumer=consumer,
             free_inputs=inputs == "free",
             free_outputs=outputs == "free",
             shapes=shapes or {},
             certificate=certificate,
             deadline=deadline,
+            folder=folder,
             is_nested=is_nested,
         )
+        choose = partial(_chosen, options=options)
         may_decide = is_nested and _has_transposes(written.graph, is_nested)
         branches = with_decided_branches(written, folder, dict(pending)) if may_decide else DecidedBranches()
         before = None if shapes else branches.before  # with shapes, there are other types
-        join = partial(_joined, consumer=consumer, folder=folder, is_nested=is_nested)
-        joined = join(written, dict(pending))
+        joined = _joined(written, dict(pending), options)
         result = choose(model, dict(pending), typed=before if inlined is None else None)
         if inlined is not None:
             other = choose(inlined, dict(pending), typed=before)
@@ -130,7 +128,7 @@ def optimize_orders(
             result = _with_units_joined(result, result.before, joined, choose)
         # What was written may let more units be joined: integers that are moved become unsigned.
         while not result.obligations and result.after != result.before:
-            joined = join(result.stored, result.pending)
+            joined = _joined(result.stored, result.pending, options)
             if joined is None:
                 break
             other = _with_units_joined(result, result.after, joined, choose)
@@ -150,16 +148,13 @@ def _left(result: OptimizedModel) -> tuple[int, int, int]:
 
 
 def _joined(
-    model: onnx.ModelProto,
-    pending: dict[str, PendingTensor],
-    consumer: Consumer,
-    folder: Path | None,
-    is_nested: bool,
+    model: onnx.ModelProto, pending: dict[str, PendingTensor], options: SearchOptions
 ) -> JoinedModel | None:
     """A copy of a model with units as one operator each; None where the consumer has no such, or nothing is moved."""
-    if not consumer.joins_quantized or not _has_transposes(model.graph, is_nested):
+    consumer = options.consumer
+    if not consumer.joins_quantized or not _has_transposes(model.graph, options.is_nested):
         return None
-    return with_quantized_units(model, folder, pending, is_unsigned=consumer.makes_unsigned)
+    return with_quantized_units(model, options.folder, pending, is_unsigned=consumer.makes_unsigned)
 
 
 def _with_units_joined(
@@ -213,39 +208,29 @@ def _with_loops_rearranged(
 def _chosen(
     model: onnx.ModelProto,
     pending: dict[str, PendingTensor],
-    folder: Path | None,
-    consumer: Consumer,
-    free_inputs: bool,
-    free_outputs: bool,
-    shapes: Mapping[str, Sequence[int]],
-    certificate: bool,
-    deadline: float | None,
-    is_nested: bool,
+    options: SearchOptions,
     typed: TypedModel | None = None,
 ) -> OptimizedModel:
-    """The result for a model whose functions stay what they are; it changes the model, whose nodes have subgraphs only
-    if `is_nested`. `typed` are its graphs, where these are known."""
+    """The result for a model whose functions stay what they are; it changes the model. `typed` are its graphs, where
+    these are known."""
+    consumer, is_nested = options.consumer, options.is_nested
     if model.training_info:
         raise LayoutError(
             "the model has training information, which names values of the graph: take it out "
             "(del model.training_info[:]) to optimize the rest"
         )
     check_names(model.graph, is_nested=is_nested)
-    check_shapes(model.graph, shapes)
+    check_shapes(model.graph, options.shapes)
     if write_einsum_transposes(model.graph, is_nested=is_nested):
         typed = None
-    if not (certificate or consumer.starters or _has_transposes(model.graph, is_nested)):
+    if not (options.certificate or consumer.starters or _has_transposes(model.graph, is_nested)):
         # No value has several orders: there is nothing to choose, whatever is known of types.
         nothing = Traffic(0, 0, 0)
         return OptimizedModel(
-            model, folder, pending, consumer.name, nothing, nothing, [], [], Solution((), 0, 0)
+            model, options.folder, pending, consumer.name, nothing, nothing, [], [], Solution((), 0, 0)
         )
     idle = unused_constants(model.graph, is_nested=is_nested)
-    search = OrderSearch(
-        model, folder, shapes, consumer,
-        free_inputs=free_inputs, free_outputs=free_outputs, certificate=certificate, pending=pending,
-        deadline=deadline, is_nested=is_nested, typed=typed,
-    )  # fmt: skip
+    search = OrderSearch(model, pending, options, typed)
     result = search.result()
     kib = search.consumer.transpose_kib
     if kib > Consumer.transpose_kib:

@@ -41,26 +41,69 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """What holds for all searches that are made for one model, as it came and as others make it."""
+
+    consumer: Consumer
+    free_inputs: bool
+    free_outputs: bool
+    shapes: Mapping[str, Sequence[int]]
+    """Those of inputs, by name, for the bytes that are compared."""
+    certificate: bool
+    deadline: float | None
+    """The time of time.monotonic() at which the search ends."""
+    folder: Path | None
+    """The folder of the model's file, in which its external data are."""
+    is_nested: bool
+    """Whether some node of the model has subgraphs."""
+
+
+@dataclass
+class _Choice:
+    """The orders that a round chose for the graphs of the model, and the Transposes before and after."""
+
+    reached: list[ReachableOrders]
+    before: Traffic
+    plans: list[Plan]
+    solution: Solution
+    notes: list[str]
+    after: Traffic
+    is_kept: bool = False
+    """Whether the model stays as it is."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are more Transposes than before, which is no gain to everybody, however few bytes they move.
+
+        Reorders into blocks and out of them are what blocks cost: there were none, and weighing Transposes more makes
+        them no fewer.
+        """
+        return self.after.count - _block_reorders(self.plans) > self.before.count
+
+    @property
+    def has_blocks(self) -> bool:
+        return any(plan.has_blocks for plan in self.plans)
+
+
 @dataclass
 class OrderSearch:
     """The search for the orders of a model, in rounds: its problem is stated and solved, and what is better is written
     into it. What one round writes may let the next see more."""
 
     model: onnx.ModelProto
-    folder: Path | None
-    shapes: Mapping[str, Sequence[int]]
-    consumer: Consumer
-    free_inputs: bool = field(kw_only=True)
-    free_outputs: bool = field(kw_only=True)
-    certificate: bool = field(kw_only=True)
-    pending: dict[str, PendingTensor] = field(kw_only=True)
+    pending: dict[str, PendingTensor]
     """Of initializers that nobody has read yet, by name; takes those that are written."""
-    deadline: float | None = field(kw_only=True)
-    """The time of time.monotonic() at which the search ends."""
-    is_nested: bool = field(kw_only=True)
-    """Whether some node of the model has subgraphs."""
-    typed: TypedModel | None = field(kw_only=True)
+    options: SearchOptions
+    typed: TypedModel | None = None
     """The graphs of the model that came in, where they are known already."""
+    consumer: Consumer = field(init=False)
+    """That of the options, or one that weighs Transposes more, or does not count what kernels move."""
+    shapes: Mapping[str, Sequence[int]] = field(init=False)
+    """Those of the options, in the orders in which callers are asked for them."""
+    free_inputs: bool = field(init=False)
+    free_outputs: bool = field(init=False)
+    """As in the options, until it is settled what callers are asked for."""
     propagation: OrderPropagation = field(init=False)
     improved: bool = False
     """Whether the last round changed the model, so that another one may see more."""
@@ -86,6 +129,9 @@ class OrderSearch:
     """The problem of the last round, and the choice that was found."""
 
     def __post_init__(self) -> None:
+        options = self.options
+        self.consumer, self.shapes = options.consumer, options.shapes
+        self.free_inputs, self.free_outputs = options.free_inputs, options.free_outputs
         self.propagation = OrderPropagation(self.consumer)
 
     def result(self) -> OptimizedModel:
@@ -115,7 +161,7 @@ class OrderSearch:
             last = again.before.cost
         if result.after.count and not result.remaining:
             result.remaining = _sorted_remaining(self.plans)
-        return self._certified(result) if self.certificate else result
+        return self._certified(result) if self.options.certificate else result
 
     def _round(self) -> OptimizedModel:
         """The result of a round; sets `improved`."""
@@ -128,91 +174,98 @@ class OrderSearch:
         else:
             before, transposed, reached = self.stated[0], frozenset[str](), [self.stated[1]]
         self.current = reached[0].values.graph
-        plans, solution, notes = self._planned(reached)
-        after = self._left(plans)
-        # More Transposes than there were are no gain to everybody, however few bytes they move. Reorders into blocks
-        # and out of them are what blocks cost: there were none, and weighing Transposes more makes them no fewer.
-        while (
-            solution.is_optimal
-            and after.count - _block_reorders(plans) > before.count
-            and self.consumer.transpose_kib * 1024 <= before.nbytes
-        ):
-            before = self._weigh_more(before)
-            plans, solution, notes = self._planned(reached)
-            after = self._left(plans)
-        if self.consumer.counts_kernel_moves and self._gives_way(reached, before, after, solution):
-            self.consumer = self.consumer.without_kernel_moves()
-            self.propagation = OrderPropagation(self.consumer)
-            reached = [self.propagation.reachable(part.values.graph) for part in reached]
-            plans, solution, notes = self._planned(reached)
-            after = self._left(plans)
-        ends_runtime = self.consumer.converts_halves and any(map(takes_turned_halves, plans))
-        if ends_runtime and not self._stays(plans, before, after):
-            try:
-                plans, found, notes = self._planned(reached, turns_halves=False)
-            except Infeasible:
-                pass  # the Transposes are there as the model comes
-            else:
-                # More may be ruled out than ends the runtime, so what is proven is the bound of all choices.
-                after, solution = self._left(plans), replace(found, bound=solution.bound)
-            notes.append(
-                "Transposes that ONNX Runtime would end itself at, in front of products of f16, are not written, "
-                "though fewer bytes might move with them"
-            )
-        stays = self._stays(plans, before, after)
-        if ends_runtime and not stays and any(map(takes_turned_halves, plans)):
-            stays = True
-            solution = replace(solution, cost=before.cost + _cost_of_nodes(reached))
-        if stays:
-            # The model stays as it is: there is nothing better, or the search ended before it found it.
-            plans = [Plan.as_is(part, self.consumer) for part in reached]
-            after = before
-        self.plans = plans
-        is_blocked = _has_blocks(plans)
-        obligations = obligations_of(plans[0])
+        choice = self._chosen(reached, before)
+        self.plans = choice.plans
+        obligations = [] if choice.is_kept else obligations_of(choice.plans[0])
         result = OptimizedModel(
-            self.model, self.folder, self.pending, self.consumer.name, before, after, [], obligations, solution,
-            None, notes, transposed, self.places,
+            self.model, self.options.folder, self.pending, self.consumer.name, choice.before, choice.after, [],
+            obligations, choice.solution, None, choice.notes, transposed, self.places,
         )  # fmt: skip
-        if is_blocked:
-            notes.append(
+        if choice.has_blocks:
+            choice.notes.append(
                 f"an order that names a dim twice has it in blocks of {self.consumer.block}: a reorder into blocks or "
                 f"out of them counts as a Transpose"
             )
-        if not stays:
-            self.is_written = True
-            places: dict[str, Place] = {}
-            constants = constant_inputs(self.model)
-            rewriters = [GraphRewriter(plan) for plan in plans]
-            for rewriter in reversed(rewriters):
-                rewriter.write()
-                self.types.update((value.name, value.type) for value in rewriter.types)
-                places.update(
-                    {name: result.place(*place) for name, place in rewriter.places.items()}
-                    if result.places
-                    else rewriter.places
-                )
-            self.places = result.places = {**self.places, **places}
-            change_boundary(self.model.graph, obligations)
-            import_domains(self.model, [plan.graph for plan in plans])
-            drop_inputs(self.model, constants)
-            is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
-            # What is left for callers alone no second look makes less; but it may find extents that were not known.
-            boundary = after.count <= 2 and all(map(are_at_boundary, plans))
-            finds_extents = bool(after.count and notes) and not is_carried
-            is_over = self.deadline is not None and time.monotonic() >= self.deadline
-            self.improved = (
-                (solution.is_optimal or not is_over)
-                and not is_blocked
-                and (self.certificate or not boundary or finds_extents)
-            )
-            if not after.count and not is_blocked:
-                notes.clear()  # nothing is left to move, whatever the extents are
-            self.written = (plans[0], rewriters[0], solution.cost, after) if is_carried else None
-            self.stated = self.current = None
-        else:
-            result.obligations = []
+        if not choice.is_kept:
+            self._write(choice, result)
         return result
+
+    def _chosen(self, reached: list[ReachableOrders], before: Traffic) -> _Choice:
+        """The choice that is best for the consumer, and that it can run."""
+        choice = self._planned(reached, before)
+        while (
+            choice.solution.is_optimal
+            and choice.has_more
+            and self.consumer.transpose_kib * 1024 <= choice.before.nbytes
+        ):
+            choice = self._planned(reached, self._weigh_more(choice.before))
+        if self.consumer.counts_kernel_moves and self._gives_way(choice):
+            self.consumer = self.consumer.without_kernel_moves()
+            self.propagation = OrderPropagation(self.consumer)
+            reached = [self.propagation.reachable(part.values.graph) for part in reached]
+            choice = self._planned(reached, choice.before)
+        if self._ends_runtime(choice):
+            choice = self._without_turned_halves(choice)
+        # There is nothing better, or the search ended before it found it.
+        return self._kept(choice) if self._stays(choice) else choice
+
+    def _without_turned_halves(self, choice: _Choice) -> _Choice:
+        """The best choice of those at which ONNX Runtime does not end itself."""
+        try:
+            other = self._planned(choice.reached, choice.before, turns_halves=False)
+        except Infeasible:
+            other = choice  # the Transposes are there as the model comes
+        else:
+            # More may be ruled out than ends the runtime, so what is proven is the bound of all choices.
+            other.solution = replace(other.solution, bound=choice.solution.bound)
+        other.notes.append(
+            "Transposes that ONNX Runtime would end itself at, in front of products of f16, are not written, "
+            "though fewer bytes might move with them"
+        )
+        if self._ends_runtime(other):
+            cost = other.before.cost + _cost_of_nodes(other.reached)
+            other = self._kept(replace(other, solution=replace(other.solution, cost=cost)))
+        return other
+
+    def _kept(self, choice: _Choice) -> _Choice:
+        """The choice to leave the model as it is."""
+        plans = [Plan.as_is(part, self.consumer) for part in choice.reached]
+        return replace(choice, plans=plans, after=choice.before, is_kept=True)
+
+    def _write(self, choice: _Choice, result: OptimizedModel) -> None:
+        """Writes what was chosen into the model."""
+        self.is_written = True
+        plans, solution, after = choice.plans, choice.solution, choice.after
+        places: dict[str, Place] = {}
+        constants = constant_inputs(self.model)
+        rewriters = [GraphRewriter(plan) for plan in plans]
+        for rewriter in reversed(rewriters):
+            rewriter.write()
+            self.types.update((value.name, value.type) for value in rewriter.types)
+            places.update(
+                {name: result.place(*place) for name, place in rewriter.places.items()}
+                if result.places
+                else rewriter.places
+            )
+        self.places = result.places = {**self.places, **places}
+        change_boundary(self.model.graph, result.obligations)
+        import_domains(self.model, [plan.graph for plan in plans])
+        drop_inputs(self.model, constants)
+        is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
+        # What is left for callers alone no second look makes less; but it may find extents that were not known.
+        boundary = after.count <= 2 and all(map(are_at_boundary, plans))
+        finds_extents = bool(after.count and choice.notes) and not is_carried
+        deadline = self.options.deadline
+        is_over = deadline is not None and time.monotonic() >= deadline
+        self.improved = (
+            (solution.is_optimal or not is_over)
+            and not choice.has_blocks
+            and (self.options.certificate or not boundary or finds_extents)
+        )
+        if not after.count and not choice.has_blocks:
+            choice.notes.clear()  # nothing is left to move, whatever the extents are
+        self.written = (plans[0], rewriters[0], solution.cost, after) if is_carried else None
+        self.stated = self.current = None
 
     def _is_carried(self, plan: Plan, solution: Solution) -> bool:
         """Whether what is known of a graph tells what can be known of the one that was written for it.
@@ -220,7 +273,7 @@ class OrderSearch:
         Not where there is to be a certificate: that is of the problem that the model has for whoever reads it.
         """
         known = all(plan.graph.shape(root) is not None for root in plan.values.orders)
-        return known and solution.is_optimal and not self.certificate and not self.shapes
+        return known and solution.is_optimal and not self.options.certificate and not self.shapes
 
     def _weigh_more(self, traffic: Traffic) -> Traffic:
         """Lets each Transpose count as more bytes from now on; returns traffic with what it costs then."""
@@ -228,18 +281,22 @@ class OrderSearch:
         self.consumer = replace(self.consumer, transpose_kib=8 * kib)
         return replace(traffic, cost=traffic.cost + traffic.count * 7 * kib * KIBIBYTE)
 
-    def _gives_way(
-        self, reached: Sequence[ReachableOrders], before: Traffic, after: Traffic, solution: Solution
-    ) -> bool:
+    def _gives_way(self, choice: _Choice) -> bool:
         """Whether Transposes would move as much as they do, or more, so that kernels move less inside."""
-        if not solution.is_optimal or after.cost < before.cost:
+        before, after = choice.before.cost, choice.after.cost
+        if not choice.solution.is_optimal or after < before:
             return False
-        return after.cost > before.cost or solution.cost < before.cost + _cost_of_nodes(reached)
+        return after > before or choice.solution.cost < before + _cost_of_nodes(choice.reached)
 
-    def _stays(self, plans: Sequence[Plan], before: Traffic, after: Traffic) -> bool:
-        """Whether the model stays as it is: what plans leave is no better."""
-        has_more = after.count - _block_reorders(plans) > before.count
-        return has_more or (not self._is_better(after, before) and not _has_blocks(plans))
+    def _ends_runtime(self, choice: _Choice) -> bool:
+        """Whether ONNX Runtime would end itself at what would be written."""
+        turns_halves = self.consumer.converts_halves and any(map(takes_turned_halves, choice.plans))
+        return turns_halves and not self._stays(choice)
+
+    def _stays(self, choice: _Choice) -> bool:
+        """Whether the model stays as it is: what was chosen leaves no less."""
+        is_better = self._is_better(choice.after, choice.before)
+        return choice.is_kept or choice.has_more or not (is_better or choice.has_blocks)
 
     def _is_better(self, after: Traffic, before: Traffic) -> bool:
         """Whether Transposes cost less, and move no more where they were weighed for the sake of their number."""
@@ -300,8 +357,8 @@ class OrderSearch:
                 graph.pending = self.pending
             return graphs
         graphs = typed_graphs(
-            self.model, self.folder, self.shapes, self.pending, self.types, self.integers,
-            is_nested=self.is_nested,
+            self.model, self.options.folder, self.shapes, self.pending, self.types, self.integers,
+            is_nested=self.options.is_nested,
         )  # fmt: skip
         first = self.graphs[: len(graphs)]
         if len(first) == len(graphs) and not self.shapes:
@@ -331,8 +388,9 @@ class OrderSearch:
         )
 
     def _planned(
-        self, reached: Sequence[ReachableOrders], *, turns_halves: bool = True
-    ) -> tuple[list[Plan], Solution, list[str]]:
+        self, reached: list[ReachableOrders], before: Traffic, *, turns_halves: bool = True
+    ) -> _Choice:
+        """What costs least of what graphs have to choose from."""
         inputs, outputs = free_names(reached[0].values.graph)
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
         problem = model_problem(
@@ -349,7 +407,7 @@ class OrderSearch:
         solution = replace(found.numbers, omitted=omitted)
         plans = [Plan.chosen(part, problem.numbers, found) for part in problem.parts]
         notes = [note for plan in plans for note in plan.open_extents()]
-        return plans, solution, list(dict.fromkeys(notes))
+        return _Choice(reached, before, plans, solution, list(dict.fromkeys(notes)), self._left(plans))
 
     def _certified(self, result: OptimizedModel) -> OptimizedModel:
         """`result` with the certificate of the last problem. It is made once: to write down and check why a choice is
@@ -373,7 +431,8 @@ class OrderSearch:
         return replace(result, certificate=certificate)
 
     def _seconds_left(self) -> float | None:
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        deadline = self.options.deadline
+        return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _in_orders(shapes: Mapping[str, Sequence[int]], orders: Mapping[str, Order]) -> dict[str, list[int]]:
@@ -381,10 +440,6 @@ def _in_orders(shapes: Mapping[str, Sequence[int]], orders: Mapping[str, Order])
     return {
         name: [shape[dim] for dim in orders.get(name, identity(len(shape)))] for name, shape in shapes.items()
     }
-
-
-def _has_blocks(plans: Sequence[Plan]) -> bool:
-    return any(plan.has_blocks for plan in plans)
 
 
 def _block_reorders(plans: Sequence[Plan]) -> int:
