@@ -190,22 +190,15 @@ def _scheduled(
     steps, volume = work.steps, work.volume
     may_stream = machine.streams and stream is not False
     by_volume = may_stream and (stream or volume > streaming_limit(work.moving, pair, machine, threads))
-    # What costs less is no guard that a symbolic volume could have: it goes by the volume alone.
-    if by_volume and isinstance(volume, SymInt):
-        return streamed(steps, pair, machine)
-    if not (by_volume or volume > machine.l2):
-        plain = [in_cache(step, machine) for step in steps]
-        if isinstance(volume, SymInt) or volume <= machine.l1:
-            return plain
-        cost = partial(steps_cost, volume=volume, pair=pair, machine=machine, threads=threads)
-        options = [
-            [[fast], *_reordered_in_cache(step, pair, machine)]
-            for fast, step in zip(plain, steps, strict=True)
-        ]
-        return [part for orders in options for part in _cheapest(orders, cost, _CLEARLY)]
-    through = [out_of_cache(step, pair, machine) for step in steps]
     if isinstance(volume, SymInt):
-        return through
+        # What costs less is no guard that a symbolic volume could have: it goes by the volume alone.
+        if by_volume:
+            return streamed(steps, pair, machine)
+        if volume > machine.l2:
+            return [out_of_cache(step, pair, machine) for step in steps]
+        return [in_cache(step, machine) for step in steps]
+    if not (by_volume or volume > machine.l2):
+        return _scheduled_in_l2(steps, volume, pair, machine, threads)
 
     may_be_cut = _exceeds_caches(volume, machine, threads)
 
@@ -214,21 +207,16 @@ def _scheduled(
         gains = [gain_by_parts(step, pair, machine) if may_be_cut else 1.0 for step in steps]
         return sum(part / gain for part, gain in zip(parts, gains, strict=True))
 
-    past = _streamed_in_best_order(streamed(steps, pair, machine), pair, machine, cost)
+    through = [out_of_cache(step, pair, machine) for step in steps]
     orders = [[[step], *reordered(step, pair, machine)] for step in through]
     cached = [part for options in orders for part in _cheapest(options, cost)]
     if not may_stream:
         return cached
-    in_order = [
-        [
-            [without_idle_prefetches(x, pair, machine) for x in streamed_in_order(option, pair)]
-            for option in options
-        ]
-        for options in orders
-    ]
+    in_order = [_streamed_in_orders(options, pair, machine) for options in orders]
     if by_volume:
         for step, options in zip(through, in_order, strict=True):
             options += _streamed_over_buffer(step, pair, machine)
+    past = _streamed_in_best_order(streamed(steps, pair, machine), pair, machine, cost)
     other = [part for options in in_order for part in _cheapest(options, cost)]
     if any(step.kernel.streaming for step in other):
         past = _cheapest([past, other], cost)
@@ -238,6 +226,31 @@ def _scheduled(
     is_sure = volume > machine.l3 and any(step.kernel.streaming for step in past)
     tie = _CLEARLY if is_sure else _TIE
     return _cheapest([past, cached], cost, tie) if by_volume else _cheapest([cached, past], cost)
+
+
+def _scheduled_in_l2(
+    steps: Sequence[Step], volume: int, pair: ElementPair, machine: Machine, threads: int
+) -> list[Step]:
+    """The steps for a source and destination that L2 holds, which streams would only send out of it."""
+    plain = [in_cache(step, machine) for step in steps]
+    if volume <= machine.l1:
+        return plain
+    cost = partial(steps_cost, volume=volume, pair=pair, machine=machine, threads=threads)
+    return [
+        part
+        for fast, step in zip(plain, steps, strict=True)
+        for part in _cheapest([[fast], *_reordered_in_cache(step, pair, machine)], cost, _CLEARLY)
+    ]
+
+
+def _streamed_in_orders(
+    options: Sequence[Sequence[Step]], pair: ElementPair, machine: Machine
+) -> list[list[Step]]:
+    """Options that bypass the caches, each in its order, where the stores can."""
+    return [
+        [without_idle_prefetches(step, pair, machine) for step in streamed_in_order(option, pair)]
+        for option in options
+    ]
 
 
 def _streamed_in_best_order(
