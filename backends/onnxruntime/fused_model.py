@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import nodes_within
+from layout_ir.frontends.onnx.tensor_protos import bring_inside
 
 if TYPE_CHECKING:
     import onnx
@@ -24,7 +25,6 @@ def fused_model(path: str) -> onnx.ModelProto:
     Raises LayoutError where ONNX Runtime does not take it.
     """
     import onnx
-    import onnx.external_data_helper
 
     before = onnx.ModelProto.FromString(Path(path).read_bytes())
     with tempfile.TemporaryDirectory(prefix="layout-ir-") as folder:
@@ -34,7 +34,7 @@ def fused_model(path: str) -> onnx.ModelProto:
             folder = os.path.join(folder, "again")
             os.mkdir(folder)
             model = onnx.ModelProto.FromString(Path(_written(written, folder)).read_bytes())
-        onnx.external_data_helper.load_external_data_for_model(model, folder)
+        bring_inside(model.graph, Path(folder))
     for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
         setattr(model, name, getattr(before, name))
     model.graph.doc_string = before.graph.doc_string

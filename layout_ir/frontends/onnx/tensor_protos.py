@@ -101,8 +101,10 @@ def array_of(
 
 
 def bring_inside(graph: onnx.GraphProto, folder: Path | None) -> None:
-    """Reads, in place, the external tensors of a subgraph and those within: it stays part of a node, which does not
-    know the folder. Raises OnnxImportError where they cannot be read."""
+    """Reads, in place, the external tensors of a graph and of those within, for whoever does not know the folder.
+
+    Raises OnnxImportError where they cannot be read.
+    """
     import onnx
 
     for inner in graphs_within(graph):
@@ -110,7 +112,7 @@ def bring_inside(graph: onnx.GraphProto, folder: Path | None) -> None:
         values = [tensor for attribute in given for tensor in (attribute.t, *attribute.tensors)]
         for tensor in (*inner.initializer, *values):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                title = f"tensor {quoted(tensor.name)} of a subgraph"
+                title = f"tensor {quoted(tensor.name)}"
                 tensor.raw_data = read_external(tensor, folder, stored_bytes(tensor, title), title)
                 tensor.ClearField("data_location")
                 del tensor.external_data[:]

@@ -56,6 +56,7 @@ def test_weights_beside_the_model_are_in_what_comes_back(tmp_path: Path) -> None
     fused = fused_model(str(tmp_path / "model.onnx"))
     (tensor,) = fused.graph.initializer
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), weights)
+    assert not tensor.HasField("data_location"), "a second optimization would leave it out"
 
 
 def test_negative_a_model_that_onnx_runtime_does_not_take_is_named(tmp_path: Path) -> None:
