@@ -175,6 +175,24 @@ def test_products_of_some_precisions_take_heads_where_they_are(dtype: type[np.ge
     assert (types == ["FusedMatMul"]) == is_flagged
 
 
+def _heads_by(weights: tuple[int, ...]) -> onnx.ModelProto:
+    """Three heads of rows that lie side by side, by a constant."""
+    nodes = [transpose("x", "a", 1, 0, 2), oh.make_node("MatMul", ["a", "w"], ["y"])]
+    constant = initializer("w", np.random.default_rng(0).standard_normal(weights).astype(np.float32))
+    return model_of(nodes, [value("x", 5, 3, 4)], [value("y", 3, 5, 6)], [constant])
+
+
+@pytest.mark.parametrize("stack", [3, 1])
+def test_a_stack_of_constants_is_packed_by_nobody_and_takes_heads_where_they_are(stack: int):
+    assert op_types(check_optimized(_heads_by((stack, 4, 6)), target="ort-cpu").model) == ["FusedMatMul"]
+
+
+def test_negative_a_constant_matrix_is_packed_and_takes_no_heads():
+    result = check_optimized(_heads_by((4, 6)), target="ort-cpu")
+    (product,) = [node for node in result.model.graph.node if node.op_type != "Transpose"]
+    assert product.op_type == "MatMul" and product.input[1] == "w" and result.after.count == 1
+
+
 def test_negative_integers_have_no_product_with_flags():
     kind = {"dtype": onnx.TensorProto.INT32}
     nodes = [transpose("k", "b", 0, 2, 1), oh.make_node("MatMul", ["q", "b"], ["y"])]
