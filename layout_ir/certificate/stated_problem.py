@@ -13,7 +13,7 @@ from typing import Any
 from layout_ir.errors import LayoutError
 
 INFINITE = 1 << 100
-"""More than any cost."""
+"""More than any number of a certificate; a sum may be more."""
 
 STEPS = 1 << 27
 """Steps that checking may take at least: some twenty seconds."""
@@ -164,12 +164,11 @@ class _Trees:
         self._budget.spend(steps, f"reorders to {count} of {len(self._shortest)} formats")
         first = wanted & -wanted
         others = part = wanted ^ first
-        split = [INFINITE] * len(self._shortest)
-        while part:
-            # One tree for `part`, one for the rest, which has the first format.
+        # One tree for `part`, one for the rest, which has the first format. No sum of costs is too large to count.
+        split = [a + b for a, b in zip(self.costs(part), self.costs(first), strict=True)]
+        while part := (part - 1) & others:
             pairs = zip(self.costs(part), self.costs(wanted ^ part), split, strict=True)
             split = [min(a + b, least) for a, b, least in pairs]
-            part = (part - 1) & others
         # Where a tree costs most that splits at once, none gains by going there first.
         most = max(split)
         cheap = [(m, cost) for m, cost in enumerate(split) if cost < most]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layout_ir.certificate.stated_problem import StatedProblem
+from layout_ir.certificate.stated_problem import INFINITE, StatedProblem
 from layout_ir.errors import LayoutError
 from layout_ir.selection.solver.certificate import problem_to_json
 from layout_ir.selection.solver.selection_problem import evaluate
@@ -32,6 +32,18 @@ def test_reorders_are_shared_where_that_is_cheapest():
     assert problem.cost([1, 0]) == 7 + 30 + 2 * 9
     assert problem.cost([0, 1]) == 5 + 40
     assert problem.cost([1, 1]) == 7 + 40 + 2 * 9
+
+
+def test_sums_of_large_costs_are_counted_whole():
+    half = INFINITE // 2
+    given = {
+        "ops": [
+            {"operands": [], "results": [0], "weight": 1, "choices": [[[], [0], -half]]},
+            {"operands": [0] * 4, "results": [], "weight": 1, "choices": [[[1, 2, 3, 4], [], 0]]},
+        ],
+        "values": [{"reorder": [[half * (i != j) for i in range(5)] for j in range(5)], "weight": 1}],
+    }
+    assert StatedProblem(given).cost([0, 0]) == 3 * half
 
 
 def test_costs_of_random_choices_are_those_of_the_solver():

@@ -60,6 +60,9 @@ def test_negative_command_refuses_with_both_numbers(tmp_path: Any, capsys: pytes
     file.write_text("{")
     assert main(["verify-certificate", str(file)]) == 1
     assert "is not JSON" in capsys.readouterr().err
+    file.write_text('{"cost": 1, ' + json.dumps(certificate)[1:])
+    assert main(["verify-certificate", str(file)]) == 1
+    assert "key 'cost' stands twice" in capsys.readouterr().err
 
 
 def test_negative_command_does_not_take_a_gap_for_a_proof(tmp_path: Any, capsys: pytest.CaptureFixture[str]):

@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
     from layout_ir.certificate.checking import verify
     from layout_ir.errors import LayoutError
+    from layout_ir.passes.selection.costs.json_checks import unique_keys
 
     module: ModuleOp | None = None
     if args.file.endswith(".mlir"):
@@ -88,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         text, where = _read(args.file), args.file
     try:
-        certificate: Any = json.loads(text)
+        certificate: Any = json.loads(text, object_pairs_hook=unique_keys)
+    except LayoutError as error:
+        raise LayoutError(f"{where}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise LayoutError(f"{where} is not JSON: {error}") from error
     try:
