@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.reference.semantics import layout_at_run_time
@@ -23,7 +23,7 @@ from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.elements.numpy_types import Array, computed, narrow, poison, stored_number, widen
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.scalar import Trap, evaluate, scalar_of
-from layout_ir.foreign.structured import Structured, element, initial_value, is_window, loop_of
+from layout_ir.foreign.structured import Structured, element, initial_value, is_window, loop_of, shape
 
 
 def run(s: Structured, operands: Sequence[Any], outside: Callable[[SSAValue], Any]) -> tuple[Tensor, ...]:
@@ -35,7 +35,13 @@ def run(s: Structured, operands: Sequence[Any], outside: Callable[[SSAValue], An
     loops = _extents(s, [o.layout for o in operands if isinstance(o, Tensor)] + results)
     parallel = [loop for loop in sorted(loops) if loop not in s.reductions]
     reduced = [loop for loop in sorted(loops) if loop in s.reductions]
-    for number, (exprs, _) in enumerate(s.results()):
+    for number, (exprs, value) in enumerate(s.results()):
+        if any(map(is_window, exprs)):
+            raise LayoutError(
+                f"result {number} is indexed by {', '.join(map(str, exprs))}: only loops and numbers are"
+            )
+        if s.init[number] is None and _fixed(exprs, shape(value)):
+            raise LayoutError(f"result {number} is written in part, and starts from nothing")
         written = sorted(loop for expr in exprs if (loop := loop_of(expr)) is not None)
         if written != parallel:
             raise LayoutError(
@@ -70,9 +76,10 @@ def run(s: Structured, operands: Sequence[Any], outside: Callable[[SSAValue], An
                 state = evaluate(s.block, arguments, index=index, outer=outer)
         except Trap as error:
             raise LayoutError(f"ends the program: {error}") from error
+    starts = [None if operand is None else boxes[operand] for operand in s.init]
     return tuple(
-        _stored(value, exprs, np.broadcast_to(array, grid), layout, parallel)
-        for (exprs, value), array, layout in zip(s.results(), state, results, strict=True)
+        _stored(value, exprs, np.broadcast_to(array, grid), layout, parallel, start)
+        for (exprs, value), array, layout, start in zip(s.results(), state, results, starts, strict=True)
     )
 
 
@@ -132,10 +139,25 @@ def _start(s: Structured, k: int, boxes: Sequence[Any], index: Sequence[Any], gr
     return np.broadcast_to(value, grid)
 
 
+def _fixed(exprs: Sequence[AffineExpr], extents: Sequence[int]) -> dict[int, int]:
+    """The dims of a result of which one place is written, and those places."""
+    return {
+        dim: expr.value
+        for dim, (expr, extent) in enumerate(zip(exprs, extents, strict=True))
+        if isinstance(expr, AffineConstantExpr) and extent != 1
+    }
+
+
 def _stored(
-    value: SSAValue, exprs: Sequence[AffineExpr], array: Array, layout: Layout, parallel: Sequence[int]
+    value: SSAValue,
+    exprs: Sequence[AffineExpr],
+    array: Array,
+    layout: Layout,
+    parallel: Sequence[int],
+    start: Any,
 ) -> Tensor:
-    """`array`, which has one axis per parallel loop, as the tensor `value` with dims `exprs`."""
+    """`array`, which has one axis per parallel loop, as the tensor `value` with dims `exprs`; what it does not reach
+    stays as it is in `start`."""
     assert is_tensor(value.type)
     dtype = dtype_of(value.type)
     order = [parallel.index(loop) for expr in exprs if (loop := loop_of(expr)) is not None]
@@ -143,6 +165,11 @@ def _stored(
     for dim, expr in enumerate(exprs):
         if loop_of(expr) is None:
             box = np.expand_dims(box, dim)
+    fixed = _fixed(exprs, layout.shape)
+    if fixed:
+        places = tuple(slice(fixed[d], fixed[d] + 1) if d in fixed else slice(None) for d in range(box.ndim))
+        written, box = box, np.array(start)
+        box[places] = written
     if any(layout.lo):
         inside = tuple(slice(0, extent) for extent in layout.shape)
         return Tensor.store(narrow(box[inside], dtype), layout, dtype)

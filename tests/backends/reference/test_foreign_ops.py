@@ -252,3 +252,34 @@ def test_negative_iterations_in_any_order_would_write_one_element():
         LayoutError, match=r"result 0 is indexed by the loops \[1\], the parallel ones are \[0, 1\]"
     ):
         run(parse_program(text, "program.mlir"), [X, np.zeros(4, np.float32)])
+
+
+def _written_at(place: str, extent: int, rows: int) -> str:
+    """A program that writes %x to a place of %z."""
+    return f"""
+    func.func @main(%x: tensor<{extent}xf32>, %z: tensor<{rows}x4xf32>) -> tensor<{rows}x4xf32> {{
+      %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ({place})>],
+          iterator_types = ["parallel"]}} ins(%x : tensor<{extent}xf32>) outs(%z : tensor<{rows}x4xf32>) {{
+      ^bb0(%a: f32, %b: f32):
+        linalg.yield %a : f32
+      }} -> tensor<{rows}x4xf32>
+      func.return %r : tensor<{rows}x4xf32>
+    }}"""
+
+
+@pytest.mark.parametrize("target", [None, "blocked8"])
+@pytest.mark.parametrize("row", [0, 2])
+def test_what_no_iteration_writes_stays_as_it_was(row: int, target: str | None):
+    module = parse_program(_written_at(f"{row}, i", 4, 3), "program.mlir")
+    if target is not None:
+        open_layouts(module)
+        optimize(module, target)
+    wanted = -X
+    wanted[row] = [9, 8, 7, 6]
+    (got,) = run(module, [np.array([9, 8, 7, 6], np.float32), -X])
+    assert np.array_equal(got, wanted)
+
+
+def test_negative_no_result_is_written_at_a_multiple_of_a_loop():
+    with pytest.raises(LayoutError, match=r"result 0 is indexed by d0, .*3.*: only loops and numbers are"):
+        run(parse_program(_written_at("i, i * 3", 2, 2), "program.mlir"), [X[0, :2], X[:2]])
