@@ -321,6 +321,14 @@ func.func @reshape_through_pads(%x : tensor<2x17x5x4xf32, #layout.tag<nChw8c>>) 
 
 // -----
 
+func.func @reshape_beyond_the_buffer(%x : tensor<3xf32, #layout.format<(a) : [a]>>) {
+  // expected-error@+1 {{needs 8 elements, the buffer of (n, c) : [n, c], size = 3 has 3}}
+  %a = layout.reshape %x : tensor<3xf32, #layout.format<(a) : [a]>> -> tensor<1x3xf32, #layout.format<(n, c) : [n, c, n:2, c:4]>>
+  func.return
+}
+
+// -----
+
 func.func @slice_bounds(%x : tensor<2x8xf32>) {
   // expected-error@+1 {{slice [4, 12) leaves dim 1 of extent 8}}
   %a = layout.slice %x starts = [0, 4] sizes = [2, 8] : tensor<2x8xf32> -> tensor<2x8xf32>

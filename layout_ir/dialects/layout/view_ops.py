@@ -57,13 +57,14 @@ class ViewOp(LayoutDialectOp):
             )
         if self.is_open or self.is_bare:
             return
-        result = layout_of(self.result_type)
-        view = self.view(layout_of(self.source_type))
-        reason = cast_obstacle(replace(view, size=result.extent), result)
+        source, result = layout_of(self.source_type), layout_of(self.result_type)
+        view = self.view(source)
+        # The buffer is that of the operand, which may go on behind what is seen of it.
+        reason = cast_obstacle(replace(view, size=source.extent), result)
         if reason is not None:
             raise LayoutError(
-                f"{self.name} of a tensor in {layout_of(self.source_type).format} is in {view.format}, "
-                f"the result is declared {result.format}: insert a layout.reorder"
+                f"{self.name} of a tensor in {source.format} is in {view.format}, the result is declared "
+                f"{result.format}: insert a layout.reorder ({reason})"
             )
 
 
@@ -132,8 +133,9 @@ class ReshapeOp(ViewOp):
         return layout.reshape(self.result_type.get_shape())
 
     def unview(self, layout: Layout) -> Layout:
-        """`layout` under the shape of the operand. Raises LayoutError where pads or blocks are in the way."""
-        return layout.reshape(self.source_type.get_shape())
+        """`layout` under the shape of the operand, in whose buffer its pads are. Raises LayoutError where pads or blocks
+        are in the way."""
+        return layout.reshape(self.source_type.get_shape(), keep_pads=True)
 
 
 @irdl_op_definition

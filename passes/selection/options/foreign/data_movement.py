@@ -51,7 +51,8 @@ def _reshape(op: Operation, target: Target) -> FormatOptions:
         value, other = (source, result) if k == 0 else (result, source)
         layout = bound(fmt, value)
         try:
-            image = None if layout is None else layout.reshape(shape_of(other)).format
+            # The pads of the result are in the buffer of the operand.
+            image = None if layout is None else layout.reshape(shape_of(other), keep_pads=k != 0).format
         except LayoutError:
             return
         if image is not None:

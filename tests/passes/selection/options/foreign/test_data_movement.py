@@ -96,6 +96,29 @@ def test_a_reshape_runs_where_the_algebra_has_an_image_and_costs_nothing():
     assert blocked not in {o.ins[0] for o in reshape_options(op, lambda value: (blocked,), target)}
 
 
+def test_a_dim_of_one_element_has_its_pads_in_the_buffer_of_the_operand():
+    text = "%r = tensor.expand_shape %0 [[0], [1, 2]] output_shape [5, 1, 3] : tensor<5x3xf32> into tensor<5x1x3xf32>"
+    op = _op(text, "5x3xf32")
+    (option,) = _options_for_result(op, "(a, b, c) : [a, b, c, c:4]")
+    source = option.ins[0]
+    assert source is not None and source.bind((5, 3)).extent == option.outs[0].bind((5, 1, 3)).extent == 20
+
+
+@pytest.mark.parametrize("fmt", ["(a, b, c) : [a, b, c, b:2, c:4]", "(a, b, c) : [a, c, b, b:8]"])
+def test_negative_pads_of_a_dim_that_the_operand_has_not_are_in_no_buffer(fmt: str):
+    text = "%r = tensor.expand_shape %0 [[0], [1, 2]] output_shape [5, 1, 3] : tensor<5x3xf32> into tensor<5x1x3xf32>"
+    assert not _options_for_result(_op(text, "5x3xf32"), fmt)
+
+
+def _options_for_result(op: Operation, fmt: str) -> list[LayoutOption]:
+    """The options of a reshape whose result may be in `fmt`, and its operand in what follows from it."""
+    wanted = Format.of(fmt)
+    found = reshape_options(
+        op, lambda value: (wanted,) if value is op.results[0] else (), target_named("blocked8")
+    )
+    return [option for option in found if option.outs[0] == wanted]
+
+
 def test_what_makes_a_tensor_makes_it_in_any_format_that_fits():
     op = _op("%r = tensor.empty() : tensor<4x16xf32>")
     assert _formats(maker_options, op, B8, "(a, b, c) : [a, b, c]") == {Format.of(ROWS), Format.of(B8)}
