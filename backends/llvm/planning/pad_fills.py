@@ -58,5 +58,5 @@ def _narrow(number: float, element: ElementType) -> int:
 def _packed(number: float, code: str) -> bytes:
     try:
         return struct.pack(code, number)
-    except OverflowError:  # rounds to infinity in the narrower type
+    except (OverflowError, struct.error):  # rounds to infinity in the narrower type; halves raise the second
         return struct.pack(code, float("inf") if number > 0 else float("-inf"))

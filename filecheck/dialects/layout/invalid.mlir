@@ -24,6 +24,11 @@ func.func @size_zero(%x : tensor<2x8xf32, #layout.format<(n, c) : [n, c, c:0]>>)
 
 // -----
 
+// expected-error@+1 {{#layout.any takes no parameters}}
+func.func @any_of_three(%x : tensor<2x8xf32, #layout.any<3>>) { func.return }
+
+// -----
+
 // expected-error@+1 {{dim 'n' is declared twice}}
 func.func @twice(%x : tensor<2x8xf32, #layout.format<(n, n) : [n, n]>>) { func.return }
 

@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.ir import Data, ParametrizedAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -83,6 +83,12 @@ class AnyAttr(ParametrizedAttribute):
     """A layout that is still to be chosen."""
 
     name = "layout.any"
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        if parser.parse_optional_punctuation("<") and not parser.parse_optional_punctuation(">"):
+            parser.raise_error("#layout.any takes no parameters: the layout is still to be chosen")
+        return ()
 
 
 @irdl_attr_definition

@@ -133,7 +133,7 @@ class ReshapeOp(ViewOp):
         return layout.reshape(self.result_type.get_shape())
 
     def unview(self, layout: Layout) -> Layout:
-        """`layout` under the shape of the operand, in whose buffer its pads are. Raises LayoutError where pads or blocks
+        """`layout` under the shape of the operand, whose buffer has its pads. Raises LayoutError where they or blocks
         are in the way."""
         return layout.reshape(self.source_type.get_shape(), keep_pads=True)
 

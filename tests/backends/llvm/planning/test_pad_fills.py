@@ -13,7 +13,24 @@ from layout_ir.elements.element_types import ELEMENT_TYPES
 from layout_ir.elements.narrow_floats import encoded
 from layout_ir.errors import LayoutError
 
-NUMBERS = [0.0, -0.0, 1.0, -0.5, 3.14159, 1e-40, -1e-7, 65504.0, 65520.0, -1e38, 1e300, math.inf, -math.inf]
+NUMBERS = [
+    65519,
+    65520,
+    -70000.0,
+    0.0,
+    -0.0,
+    1.0,
+    -0.5,
+    3.14159,
+    1e-40,
+    -1e-7,
+    65504.0,
+    65520.0,
+    -1e38,
+    1e300,
+    math.inf,
+    -math.inf,
+]
 
 
 @pytest.mark.parametrize("dtype, name", [("f64", "float64"), ("f32", "float32"), ("f16", "float16")])
