@@ -1,8 +1,9 @@
 """Programs of linalg on tensors as loops over buffers: `scf.for`, `memref.load`, `memref.store`, scalar and plain.
 
 A tensor becomes a memref of its shape, row-major. An op that makes one writes to a new buffer; one that starts from
-what another op has just made, and nobody else reads, writes there. A reshape is a view of the buffer. A buffer is freed
-at the end of the block that it was made in, unless it is handed on: returned, carried by a loop, given to a call.
+what another op has made, and nobody else reads, writes there, unless it may run again before the other one does. A
+reshape is a view of the buffer. A buffer is freed where nobody uses it any more (`buffer_lifetimes`), unless it is
+handed on: returned, carried by a loop, given to a call.
 
     memref.global       constants
     scf.for             one per loop of a generic, outermost first, in the order of its indexing maps
@@ -47,6 +48,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.diagnostics import LocatedError, name_of_op
 from layout_ir.dialects.layout import is_tensor
+from layout_ir.dialects.upstream.memref_ops import GlobalOp
+from layout_ir.exits.linalg.buffer_lifetimes import free, may_run_again, walk_by_dominance
 
 _HANDED_ON = (
     ReturnOp, CallOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.YieldOp, cf.BranchOp,
@@ -58,7 +61,7 @@ _HANDED_ON = (
 def write_loops(module: ModuleOp) -> None:
     """Replaces tensors by memrefs and ops on them by loops, in place. Raises LocatedError, naming the op, for one that
     is neither of linalg nor one of the ops of `tensor` that this export writes."""
-    writer = _LoopWriter(module)
+    writer = _LoopWriter()
     for op in list(module.walk()):
         if isinstance(op, FuncOp):
             writer.function(op)
@@ -136,17 +139,17 @@ class _Nest:
 class _LoopWriter:
     """One run over a module."""
 
-    def __init__(self, module: ModuleOp):
-        self.module = module
+    def __init__(self) -> None:
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.roots: dict[SSAValue, SSAValue] = {}
         """Per memref that is a view, the one that it is a view of."""
         self.fresh: set[SSAValue] = set()
         """Tensors in a buffer of their own, which nothing else lies in."""
-        self.made: dict[Block, list[SSAValue]] = {}
+        self.made: list[SSAValue] = []
         self.kept: set[SSAValue] = set()
-        """Buffers that are handed on, so that they are not freed."""
-        self.globals: dict[Attribute, str] = {}
+        """Buffers that are handed on, so that they are neither freed nor written to again."""
+        self.globals: dict[tuple[Block, Attribute], str] = {}
+        """The names of constants, by the block that declares them and the value."""
         self.dead: list[Operation] = []
 
     def function(self, function: FuncOp) -> None:
@@ -155,7 +158,7 @@ class _LoopWriter:
         function.function_type = FunctionType.from_lists(
             [_memref_of(t) for t in type.inputs], [_memref_of(t) for t in type.outputs]
         )
-        for op in list(function.walk()):
+        for op in list(walk_by_dominance(function)):
             for region in op.regions if op is function or isinstance(op, _HANDED_ON) else ():
                 for block in region.blocks:
                     self._retype(list(block.args))
@@ -265,16 +268,19 @@ class _LoopWriter:
         kind = cast("MemRefType[Attribute]", _memref_of(type))
         made = nest.add(memref.AllocOp.get(kind.element_type, None, kind.get_shape()))
         assert made is not None
-        block = nest.op.parent
-        assert block is not None
-        self.made.setdefault(block, []).append(made)
+        self.made.append(made)
         return made
 
     def _target(self, nest: _Nest, result: SSAValue, init: SSAValue, *, is_read: bool = True) -> SSAValue:
-        """The buffer that `result` is written to: that of `init` where nobody else has it, else a new one, with the
-        elements of `init` if they are read."""
+        """The buffer that `result` is written to: that of `init` where nobody else has it and its elements are not
+        needed again, else a new one, with the elements of `init` if they are read."""
         self.fresh.add(result)
-        if init in self.fresh and len(list(init.uses)) == 1:
+        if (
+            init in self.fresh
+            and len(list(init.uses)) == 1
+            and self.buffers[init] not in self.kept
+            and not may_run_again(nest.op, _block_of(init))
+        ):
             return self.buffers[init]
         made = self._alloc(nest, result.type)
         if is_read and not isinstance(init.owner, tensor.EmptyOp):
@@ -287,21 +293,35 @@ class _LoopWriter:
         value = op.value
         if not isinstance(value, DenseIntOrFPElementsAttr):
             raise LocatedError(f"{value} has no form as loops: write its values as dense<...>", op)
-        if value not in self.globals:
-            taken = {o.sym_name.data for o in self.module.walk() if isinstance(o, FuncOp | memref.GlobalOp)}
-            number = len(self.globals)
-            while f"constant_{number}" in taken:
-                number += 1
-            self.globals[value] = f"constant_{number}"
-            made = memref.GlobalOp.get(
-                StringAttr(self.globals[value]), type, value, StringAttr("private"), UnitAttr()
-            )
-            first = self.module.body.block.first_op
-            assert first is not None
-            Rewriter.insert_op(made, InsertPoint.before(first))
-        made = nest.add(memref.GetGlobalOp(self.globals[value], type))
+        scope = _symbol_table(op)
+        if (scope, value) not in self.globals:
+            self._declare(scope, type, value)
+        made = nest.add(memref.GetGlobalOp(self.globals[scope, value], type))
         assert made is not None
         return made
+
+    def _declare(self, scope: Block, type: MemRefType[Attribute], value: Attribute) -> None:
+        """A constant in front of the functions of `scope`, by a name that it does not have yet."""
+        taken = {
+            name.data for op in scope.ops if isinstance(name := op.properties.get("sym_name"), StringAttr)
+        }
+        number = len(self.globals)
+        while f"constant_{number}" in taken:
+            number += 1
+        name = StringAttr(f"constant_{number}")
+        self.globals[scope, value] = name.data
+        made = GlobalOp.create(
+            properties={
+                "sym_name": name,
+                "sym_visibility": StringAttr("private"),
+                "constant": UnitAttr(),
+                "type": type,
+                "initial_value": value,
+            }
+        )
+        first = scope.first_op
+        assert first is not None
+        Rewriter.insert_op(made, InsertPoint.before(first))
 
     def _view(self, nest: _Nest, op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> SSAValue:
         source, type = self.buffers[op.src], _memref_of(op.results[0].type)
@@ -463,19 +483,37 @@ class _LoopWriter:
         self._retype(list(op.results))
 
     def _free(self) -> None:
-        """A dealloc in front of the end of each block for buffers made there and not handed on."""
-        for block, buffers in self.made.items():
-            end = block.last_op
-            for buffer in buffers:
-                if buffer in self.kept or end is None:
-                    continue
-                if not buffer.uses:
-                    owner = cast(Operation, buffer.owner)
-                    owner.detach()
-                    owner.erase()
-                    continue
-                Rewriter.insert_op(memref.DeallocOp.get(buffer), InsertPoint.before(end))
+        """Frees the buffers that are not handed on, and drops those that nobody uses."""
+        for buffer in self.made:
+            if buffer in self.kept:
+                continue
+            if buffer.uses:
+                free(buffer)
+            else:
+                owner = cast(Operation, buffer.owner)
+                owner.detach()
+                owner.erase()
         self.made.clear()
+
+
+def _block_of(value: SSAValue) -> Block:
+    """The block in which `value` is defined."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    assert block is not None
+    return block
+
+
+def _symbol_table(op: Operation) -> Block:
+    """The block with the names that `op` may use: the one around its function."""
+    function = op
+    while not isinstance(function, FuncOp):
+        around = function.parent_op()
+        assert around is not None
+        function = around
+    block = function.parent
+    assert block is not None
+    return block
 
 
 def _offsets(op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> Sequence[SSAValue | int]:

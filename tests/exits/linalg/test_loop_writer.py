@@ -7,17 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 import layout_ir as li
 from layout_ir.api.program_text import parse_program
 from layout_ir.diagnostics import LocatedError
 from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.elements.numpy_types import Array
 from layout_ir.exits.linalg.loop_writer import write_loops
 from layout_ir.passes.convert_to_loops import convert_to_loops
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.printing import print_module
 from tests.exits.linalg.agreement import assert_agree
+from tests.exits.linalg.mlir_tools import execute, mlir_opt
 from tests.programs import parse
 
 X = np.random.default_rng(0).standard_normal((2, 17, 5, 4)).astype(np.float32)
@@ -216,3 +220,271 @@ def test_ops_on_buffers_of_the_program_itself_stay():
     before = print_module(module)
     write_loops(module)
     assert print_module(module) == before
+
+
+# Written in place ---------------------------------------------------------------------------------------------------
+
+_COUNTS = """
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %seven = arith.constant 7.0 : f32
+"""
+
+_SUM = """linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]
+    } ins(%a : tensor<4x9xf32>) outs(%z : tensor<4x9xf32>) {
+    ^bb0(%in : f32, %out : f32):
+      %sum = arith.addf %in, %out : f32
+      linalg.yield %sum : f32
+    } -> tensor<4x9xf32>"""
+
+AGAIN = {
+    "a sum in a loop": f"""
+        func.func @main(%x: tensor<4x9xf32>) -> tensor<4x9xf32> {{
+          {_COUNTS}
+          %z = tensor.splat %seven : tensor<4x9xf32>
+          %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<4x9xf32>) {{
+            %t = {_SUM}
+            scf.yield %t : tensor<4x9xf32>
+          }}
+          func.return %r : tensor<4x9xf32>
+        }}""",
+    "a sum in a branch in a loop": f"""
+        func.func @main(%x: tensor<4x9xf32>) -> tensor<4x9xf32> {{
+          {_COUNTS}
+          %z = tensor.splat %seven : tensor<4x9xf32>
+          %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<4x9xf32>) {{
+            %b = arith.cmpi ne, %i, %c1 : index
+            %q = scf.if %b -> (tensor<4x9xf32>) {{
+              %t = {_SUM}
+              scf.yield %t : tensor<4x9xf32>
+            }} else {{
+              scf.yield %a : tensor<4x9xf32>
+            }}
+            scf.yield %q : tensor<4x9xf32>
+          }}
+          func.return %r : tensor<4x9xf32>
+        }}""",
+    "an empty tensor that every iteration writes": f"""
+        func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{
+          {_COUNTS}
+          %e = tensor.empty() : tensor<4x4xf32>
+          %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<4x4xf32>) {{
+            %t = linalg.transpose ins(%a : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) permutation = [1, 0]
+            scf.yield %t : tensor<4x4xf32>
+          }}
+          func.return %r : tensor<4x4xf32>
+        }}""",
+    "a slice of what the loop also starts from": f"""
+        func.func @main(%x: tensor<1x9xf32>) -> (tensor<4x9xf32>, tensor<4x9xf32>) {{
+          {_COUNTS}
+          %z = tensor.splat %seven : tensor<4x9xf32>
+          %r, %s = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %z, %b = %z)
+              -> (tensor<4x9xf32>, tensor<4x9xf32>) {{
+            %t = tensor.insert_slice %x into %z[%i, 0] [1, 9] [1, 1] : tensor<1x9xf32> into tensor<4x9xf32>
+            scf.yield %b, %t : tensor<4x9xf32>, tensor<4x9xf32>
+          }}
+          func.return %r, %s : tensor<4x9xf32>, tensor<4x9xf32>
+        }}""",
+    "an empty tensor in both regions of a while": f"""
+        func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{
+          {_COUNTS}
+          %e = tensor.empty() : tensor<4x4xf32>
+          %f = tensor.empty() : tensor<4x4xf32>
+          %r, %n = scf.while (%a = %x, %k = %c0) : (tensor<4x4xf32>, index) -> (tensor<4x4xf32>, index) {{
+            %t = linalg.transpose ins(%a : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) permutation = [1, 0]
+            %s = arith.addf %t, %x : tensor<4x4xf32>
+            %p = arith.cmpi slt, %k, %c3 : index
+            scf.condition(%p) %s, %k : tensor<4x4xf32>, index
+          }} do {{
+          ^bb0(%a: tensor<4x4xf32>, %k: index):
+            %t = linalg.transpose ins(%a : tensor<4x4xf32>) outs(%f : tensor<4x4xf32>) permutation = [1, 0]
+            %m = arith.addi %k, %c1 : index
+            scf.yield %t, %m : tensor<4x4xf32>, index
+          }}
+          func.return %r : tensor<4x4xf32>
+        }}""",
+    "what a call was given, which may give it back": f"""
+        func.func private @same(%x: tensor<4x9xf32>) -> tensor<4x9xf32> {{
+          func.return %x : tensor<4x9xf32>
+        }}
+        func.func @main(%a: tensor<4x9xf32>) -> (tensor<4x9xf32>, tensor<4x9xf32>) {{
+          {_COUNTS}
+          %z = tensor.splat %seven : tensor<4x9xf32>
+          %s = func.call @same(%z) : (tensor<4x9xf32>) -> tensor<4x9xf32>
+          %t = {_SUM}
+          func.return %s, %t : tensor<4x9xf32>, tensor<4x9xf32>
+        }}""",
+    "what a branch has handed on": f"""
+        func.func @main(%a: tensor<4x9xf32>) -> (tensor<4x9xf32>, tensor<4x9xf32>) {{
+          {_COUNTS}
+          %p = arith.cmpi slt, %c0, %c1 : index
+          %z = tensor.splat %seven : tensor<4x9xf32>
+          %s = scf.if %p -> (tensor<4x9xf32>) {{
+            scf.yield %z : tensor<4x9xf32>
+          }} else {{
+            scf.yield %a : tensor<4x9xf32>
+          }}
+          %t = {_SUM}
+          func.return %s, %t : tensor<4x9xf32>, tensor<4x9xf32>
+        }}""",
+}  # fmt: skip
+"""Programs with a start value that is needed again."""
+
+
+def _inputs(module: ModuleOp) -> list[Array]:
+    """Random arrays for the function `main` of a program."""
+    rng = np.random.default_rng(3)
+    (main,) = [op for op in module.walk() if isinstance(op, FuncOp) and op.sym_name.data == "main"]
+    shapes = [tensor_type(type).get_shape() for type in main.function_type.inputs]
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def _copies(module: ModuleOp) -> int:
+    """How many stores of a written program store an element just as it was loaded."""
+    return sum(
+        isinstance(op, memref.StoreOp) and isinstance(op.value.owner, memref.LoadOp) for op in module.walk()
+    )
+
+
+@pytest.mark.parametrize("case", AGAIN)
+def test_what_is_needed_again_is_not_written_in_place(case: str, tmp_path: Path):
+    module = li.parse(AGAIN[case])
+    assert_agree({"f": (module, _inputs(module))}, tmp_path, convert=convert_to_loops)
+
+
+def test_what_a_loop_of_blocks_needs_again_is_not_written_in_place(tmp_path: Path):
+    module = li.parse(
+        f"""
+        func.func @main(%x: tensor<4x9xf32>) -> tensor<4x9xf32> {{
+          {_COUNTS}
+          %z = tensor.splat %seven : tensor<4x9xf32>
+          cf.br ^head(%x, %c0 : tensor<4x9xf32>, index)
+        ^head(%a: tensor<4x9xf32>, %k: index):
+          %p = arith.cmpi slt, %k, %c3 : index
+          cf.cond_br %p, ^body, ^exit
+        ^body:
+          %t = {_SUM}
+          %m = arith.addi %k, %c1 : index
+          cf.br ^head(%t, %m : tensor<4x9xf32>, index)
+        ^exit:
+          func.return %a : tensor<4x9xf32>
+        }}"""
+    )
+    (x,) = _inputs(module)
+    convert_to_loops(module)
+    (got,) = execute(module, [x], tmp_path)
+    seven = np.float32(7)
+    np.testing.assert_array_equal(got, x + seven + seven + seven)
+
+
+@pytest.mark.parametrize(
+    ("around", "end"),
+    [
+        ("", ""),
+        (
+            "%r = scf.if %p -> (tensor<4x9xf32>) {",
+            "scf.yield %t : tensor<4x9xf32> } else { scf.yield %x : tensor<4x9xf32> }",
+        ),
+        ("cf.cond_br %p, ^then, ^else\n ^then:", "cf.br ^else\n ^else:"),
+    ],
+    ids=["straight-line code", "branch", "block"],
+)
+def test_negative_what_runs_once_is_written_in_place(around: str, end: str):
+    module = li.parse(
+        f"""
+        func.func @main(%x: tensor<4x9xf32>, %a: tensor<4x9xf32>, %p: i1) {{
+          {_COUNTS}
+          %z = tensor.splat %seven : tensor<4x9xf32>
+          {around}
+          %t = {_SUM}
+          {end}
+          func.return
+        }}"""
+    )
+    convert_to_loops(module)
+    module.verify()
+    assert _copies(module) == 0
+    assert sum(isinstance(op, memref.AllocOp) for op in module.walk()) == 1
+
+
+def test_negative_what_a_loop_makes_itself_is_written_in_place():
+    module = li.parse(
+        f"""
+        func.func @main(%x: tensor<4x9xf32>) -> tensor<4x9xf32> {{
+          {_COUNTS}
+          %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x) -> (tensor<4x9xf32>) {{
+            %z = tensor.splat %seven : tensor<4x9xf32>
+            %t = {_SUM}
+            scf.yield %t : tensor<4x9xf32>
+          }}
+          func.return %r : tensor<4x9xf32>
+        }}"""
+    )
+    convert_to_loops(module)
+    assert _copies(module) == 0
+
+
+# Blocks and regions -------------------------------------------------------------------------------------------------
+
+
+def test_buffers_live_as_long_as_blocks_use_them(tmp_path: Path):
+    """Blocks may be written in any order; `%t` is read in two of them, the view in one that not every way leads to."""
+    module = li.parse(
+        """
+        func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2x2xf32>) {
+          %c0 = arith.constant 0 : index
+          %zero = arith.constant 0.0 : f32
+          cf.br ^first
+        ^last(%s: tensor<2x2xf32>):
+          %u = arith.addf %t, %x : tensor<4xf32>
+          func.return %u, %s : tensor<4xf32>, tensor<2x2xf32>
+        ^first:
+          %t = math.sin %x : tensor<4xf32>
+          %w = math.cos %x : tensor<4xf32>
+          %v = tensor.expand_shape %w [[0, 1]] output_shape [2, 2] : tensor<4xf32> into tensor<2x2xf32>
+          %y = tensor.expand_shape %x [[0, 1]] output_shape [2, 2] : tensor<4xf32> into tensor<2x2xf32>
+          %e = tensor.extract %x[%c0] : tensor<4xf32>
+          %p = arith.cmpf olt, %e, %zero : f32
+          cf.cond_br %p, ^then, ^last(%y : tensor<2x2xf32>)
+        ^then:
+          %d = arith.addf %v, %y : tensor<2x2xf32>
+          cf.br ^last(%d : tensor<2x2xf32>)
+        }"""
+    )
+    x = np.array([1.0, -2.0, 3.0, 0.5], np.float32)
+    convert_to_loops(module)
+    module.verify()
+    for inputs in (x, -x):
+        first, second = execute(module, [inputs], tmp_path)
+        np.testing.assert_allclose(first, np.sin(inputs) + inputs, rtol=1e-5)
+        added = np.cos(inputs) if inputs[0] < 0 else 0
+        np.testing.assert_allclose(second, (inputs + added).reshape(2, 2), rtol=1e-5)
+
+
+# Constants, slices, pads --------------------------------------------------------------------------------------------
+
+
+def test_a_constant_is_declared_where_its_function_sees_it_by_a_name_of_its_own():
+    module = li.parse(
+        """
+        module {
+          ml_program.global private @constant_0(dense<0.0> : tensor<4xf32>) : tensor<4xf32>
+          func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+            %w = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+            func.return %w : tensor<4xf32>
+          }
+          module @inner {
+            func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+              %w = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+              func.return %w : tensor<4xf32>
+            }
+          }
+        }"""
+    )
+    write_loops(module)
+    text = print_module(module)
+    assert "constant" in mlir_opt(text)
+    assert print_module(li.parse(text)) == text
