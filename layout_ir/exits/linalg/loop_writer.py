@@ -415,10 +415,12 @@ class _LoopWriter:
 
     def _generic(self, nest: _Nest, op: LinalgStructuredOperation) -> None:
         maps = [list(attr.data.results) for attr in op.get_indexing_maps()]
-        block, count = op.body.block, len(op.inputs)
+        block, count, extents = op.body.block, len(op.inputs), _extents(op, maps)
         targets = [
-            self._target(nest, result, init, is_read=bool(block.args[count + k].uses))
-            for k, (result, init) in enumerate(zip(op.results, op.operands[count:], strict=True))
+            self._target(nest, result, init, is_read=bool(argument.uses) or not _covers(exprs, extents, init))
+            for result, init, argument, exprs in zip(
+                op.results, op.operands[count:], block.args[count:], maps[count:], strict=True
+            )
         ]
         sources = [
             (self.buffers[x] if is_tensor(x.type) else x, exprs)
@@ -452,7 +454,7 @@ class _LoopWriter:
                     inner.add(new)
                     values |= dict(zip(each.results, new.results, strict=True))
 
-        nest.loops(_extents(op, maps), body)
+        nest.loops(extents, body)
         self._replace(op, targets)
 
     def _elementwise(self, nest: _Nest, op: Operation) -> SSAValue:
@@ -547,3 +549,13 @@ def _extents(op: LinalgStructuredOperation, maps: Sequence[Sequence[AffineExpr]]
     if len(found) != count or math.inf in found.values():
         raise LocatedError(f"{name_of_op(op)} has a loop of no extent", op)
     return [found[k] for k in range(count)]
+
+
+def _covers(exprs: Sequence[AffineExpr], extents: Sequence[int], init: SSAValue) -> bool:
+    """Whether loops of these extents write every element of a tensor, at these indices."""
+    dims = [expr.position for expr in exprs if isinstance(expr, AffineDimExpr)]
+    return (
+        len(set(dims)) == len(exprs)
+        and tuple(extents[dim] for dim in dims) == _shape(init)
+        and all(extent > 0 for dim, extent in enumerate(extents) if dim not in dims)
+    )

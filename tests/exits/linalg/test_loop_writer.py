@@ -427,6 +427,73 @@ def test_negative_what_a_loop_makes_itself_is_written_in_place():
     assert _copies(module) == 0
 
 
+# Elements that are not written --------------------------------------------------------------------------------------
+
+_MAPS = {
+    "(d0, 0)": (9, True),
+    "(d0, d0)": (9, True),
+    "(d0 * 2, 3)": (4, True),
+    "(d0, d1)": (9, False),
+    "(d1, d0)": (9, False),
+}
+"""Per output map into 9x9 elements how far the first loop runs, the second 9, and whether there are other elements."""
+
+
+def _written(exprs: str, extent: int) -> ModuleOp:
+    loops = "(d0, d1)" if "d1" in exprs else "(d0)"
+    kinds = '["parallel", "parallel"]' if "d1" in exprs else '["parallel"]'
+    return li.parse(
+        f"""
+        func.func @main(%x: tensor<{extent}xf32>, %y: tensor<9xf32>, %z: tensor<9x9xf32>) -> tensor<9x9xf32> {{
+          %r = linalg.generic {{
+            indexing_maps = [affine_map<{loops} -> (d0)>, affine_map<{loops} -> ({exprs[1:-1]})>],
+            iterator_types = {kinds}
+          }} ins(%x : tensor<{extent}xf32>) outs(%z : tensor<9x9xf32>) {{
+          ^bb0(%i: f32, %o: f32):
+            linalg.yield %i : f32
+          }} -> tensor<9x9xf32>
+          func.return %r : tensor<9x9xf32>
+        }}"""
+    )
+
+
+@pytest.mark.parametrize("exprs", _MAPS)
+def test_elements_that_no_loop_writes_are_those_of_the_start_value(exprs: str, tmp_path: Path):
+    extent, others = _MAPS[exprs]
+    module = _written(exprs, extent)
+    inputs = _inputs(module)
+    want, loops = inputs[2].copy(), range(9)
+    for d0 in range(extent):
+        for d1 in loops:
+            want[eval(exprs, {"d0": d0, "d1": d1})] = inputs[0][d0]
+    convert_to_loops(module)
+    assert _copies(module) == (2 if others else 1)
+    (got,) = execute(module, inputs, tmp_path)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_a_sum_over_nothing_is_its_start_value(tmp_path: Path):
+    """The body, which does not read it, never runs."""
+    module = li.parse(
+        """
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %e = tensor.empty() : tensor<4x0xf32>
+          %r = linalg.generic {
+            indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+            iterator_types = ["parallel", "reduction"]
+          } ins(%e : tensor<4x0xf32>) outs(%x : tensor<4xf32>) {
+          ^bb0(%i: f32, %o: f32):
+            linalg.yield %i : f32
+          } -> tensor<4xf32>
+          func.return %r : tensor<4xf32>
+        }"""
+    )
+    (x,) = _inputs(module)
+    convert_to_loops(module)
+    (got,) = execute(module, [x], tmp_path)
+    np.testing.assert_array_equal(got, x)
+
+
 # Blocks and regions -------------------------------------------------------------------------------------------------
 
 
