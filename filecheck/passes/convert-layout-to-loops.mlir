@@ -88,3 +88,29 @@ func.func @blocks_of_code(%x : tensor<4xf32>) -> tensor<4xf32> {
   %u = arith.addf %t, %x : tensor<4xf32>
   func.return %u : tensor<4xf32>
 }
+
+// Regions that run at most once keep their form.
+
+// CHECK:      func.func @regions(
+// CHECK:        %e = scf.execute_region -> f32 {
+// CHECK:          %t = memref.alloc() : memref<4xf32>
+// CHECK:          %v = memref.load %t[%n] : memref<4xf32>
+// CHECK-NEXT:     memref.dealloc %t : memref<4xf32>
+// CHECK-NEXT:     scf.yield %v : f32
+// CHECK:        scf.index_switch %n -> memref<4xf32>
+func.func @regions(%x : tensor<4xf32>, %n : index) -> (f32, tensor<4xf32>) {
+  %e = scf.execute_region -> f32 {
+    %t = math.exp %x : tensor<4xf32>
+    %v = tensor.extract %t[%n] : tensor<4xf32>
+    scf.yield %v : f32
+  }
+  %r = scf.index_switch %n -> tensor<4xf32>
+  case 0 {
+    %t = math.exp %x : tensor<4xf32>
+    scf.yield %t : tensor<4xf32>
+  }
+  default {
+    scf.yield %x : tensor<4xf32>
+  }
+  func.return %e, %r : f32, tensor<4xf32>
+}

@@ -9,7 +9,8 @@ handed on: returned, carried by a loop, given to a call.
     scf.for             one per loop of a generic, outermost first, in the order of its indexing maps
     arith.addi, muli    indices of windows and slices
 
-Functions take and return memrefs.
+Functions take and return memrefs. Regions are those of the ops that hand buffers on; any other op that holds ops on
+tensors is an error.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ from layout_ir.dialects.upstream.memref_ops import GlobalOp
 from layout_ir.exits.linalg.buffer_lifetimes import free, may_run_again, walk_by_dominance
 
 _HANDED_ON = (
-    ReturnOp, CallOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.YieldOp, cf.BranchOp,
-    cf.ConditionalBranchOp,
+    ReturnOp, CallOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.ExecuteRegionOp, scf.IndexSwitchOp, scf.ConditionOp,
+    scf.YieldOp, cf.BranchOp, cf.ConditionalBranchOp,
 )  # fmt: skip
-"""Ops that hand buffers on."""
+"""Ops that hand buffers on, and in whose regions ops on tensors may stand."""
 
 
 def write_loops(module: ModuleOp) -> None:
@@ -65,6 +66,25 @@ def write_loops(module: ModuleOp) -> None:
     for op in list(module.walk()):
         if isinstance(op, FuncOp):
             writer.function(op)
+    for op in module.walk():
+        if any(_is_of_tensors(x.type) for x in _values(op)):  # outside of functions
+            raise LocatedError(f"{name_of_op(op)} on tensors has no form as loops", op)
+
+
+def _values(op: Operation) -> list[SSAValue]:
+    """The operands and results of `op`, and the arguments of its regions."""
+    return [
+        *op.operands,
+        *op.results,
+        *(x for region in op.regions for block in region.blocks for x in block.args),
+    ]
+
+
+def _is_of_tensors(type: Attribute) -> bool:
+    """Whether `type` is a tensor, or that of a function of some."""
+    return is_tensor(type) or (
+        isinstance(type, FunctionType) and any(is_tensor(t) for t in (*type.inputs, *type.outputs))
+    )
 
 
 def _memref_of(type: Attribute) -> Attribute:
@@ -197,7 +217,8 @@ class _LoopWriter:
             raise LocatedError(f"{name_of_op(op)} on dynamic extents has no form as loops", op)
         match op:
             case _ if op.dialect_name() == "linalg" and not op.results:
-                return  # on buffers of the program itself
+                self._refuse_tensors(op)  # on buffers of the program itself
+                return
             case arith.ConstantOp() if is_tensor(op.result.type):
                 made = self._constant(nest, op)
             case tensor.EmptyOp():
@@ -251,10 +272,16 @@ class _LoopWriter:
                 self.dead.append(op)
                 return
             case _:
-                if tensors:
-                    raise LocatedError(f"{name_of_op(op)} on tensors has no form as loops", op)
+                self._refuse_tensors(op)
                 return
         self._replace(op, [made])
+
+    def _refuse_tensors(self, op: Operation) -> None:
+        """Raises LocatedError where `op` or an op in it is on tensors, or was before they became buffers."""
+        for each in op.walk():
+            if any(_is_of_tensors(x.type) or x in self.buffers for x in _values(each)):
+                place = "" if each is op else f" in {name_of_op(op)}"
+                raise LocatedError(f"{name_of_op(each)} on tensors{place} has no form as loops", each)
 
     def _replace(self, op: Operation, made: Sequence[SSAValue]) -> None:
         for result, buffer in zip(op.results, made, strict=True):
@@ -450,6 +477,7 @@ class _LoopWriter:
                     indices = [values.get(i, i) for i in each.indices]
                     values[each.result] = inner.load(self.buffers[each.tensor], indices)
                 else:
+                    self._refuse_tensors(each)
                     new = each.clone(value_mapper=dict(values))
                     inner.add(new)
                     values |= dict(zip(each.results, new.results, strict=True))

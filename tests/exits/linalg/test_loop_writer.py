@@ -388,9 +388,10 @@ def test_what_a_loop_of_blocks_needs_again_is_not_written_in_place(tmp_path: Pat
             "%r = scf.if %p -> (tensor<4x9xf32>) {",
             "scf.yield %t : tensor<4x9xf32> } else { scf.yield %x : tensor<4x9xf32> }",
         ),
+        ("%r = scf.execute_region -> tensor<4x9xf32> {", "scf.yield %t : tensor<4x9xf32> }"),
         ("cf.cond_br %p, ^then, ^else\n ^then:", "cf.br ^else\n ^else:"),
     ],
-    ids=["straight-line code", "branch", "block"],
+    ids=["straight-line code", "branch", "region", "block"],
 )
 def test_negative_what_runs_once_is_written_in_place(around: str, end: str):
     module = li.parse(
@@ -529,6 +530,137 @@ def test_buffers_live_as_long_as_blocks_use_them(tmp_path: Path):
         np.testing.assert_allclose(first, np.sin(inputs) + inputs, rtol=1e-5)
         added = np.cos(inputs) if inputs[0] < 0 else 0
         np.testing.assert_allclose(second, (inputs + added).reshape(2, 2), rtol=1e-5)
+
+
+def test_regions_that_run_once_are_kept(tmp_path: Path):
+    module = li.parse(
+        """
+        func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+          %c0 = arith.constant 0 : index
+          %c1 = arith.constant 1 : index
+          %r = scf.execute_region -> tensor<4xf32> {
+            %t = math.absf %x : tensor<4xf32>
+            cf.br ^next
+          ^next:
+            %u = arith.addf %t, %x : tensor<4xf32>
+            scf.yield %u : tensor<4xf32>
+          }
+          %e = scf.index_switch %c1 -> f32
+          case 1 {
+            %t = arith.negf %x : tensor<4xf32>
+            %e = tensor.extract %t[%c0] : tensor<4xf32>
+            scf.yield %e : f32
+          }
+          default {
+            %e = tensor.extract %x[%c1] : tensor<4xf32>
+            scf.yield %e : f32
+          }
+          %s = tensor.splat %e : tensor<4xf32>
+          func.return %r, %s : tensor<4xf32>, tensor<4xf32>
+        }"""
+    )
+    (x,) = _inputs(module)
+    convert_to_loops(module)
+    module.verify()
+    freed = [op for op in module.walk() if isinstance(op, memref.DeallocOp)]
+    assert len(freed) == 2
+    got = execute(module, [x], tmp_path)
+    np.testing.assert_array_equal(got[0], np.abs(x) + x)
+    np.testing.assert_array_equal(got[1], np.full(4, -x[0]))
+
+
+@pytest.mark.parametrize(
+    ("ops", "reason"),
+    [
+        (
+            """scf.parallel (%i) = (%n) to (%n) step (%n) {
+                 %e = tensor.extract %x[%i] : tensor<4xf32>
+                 memref.store %e, %m[%i] : memref<4xf32>
+                 scf.reduce
+               }""",
+            r"tensor\.extract on tensors in scf\.parallel has no form as loops",
+        ),
+        (
+            """%r = affine.for %i = 0 to 3 iter_args(%a = %x) -> (tensor<4xf32>) {
+                 affine.yield %a : tensor<4xf32>
+               }""",
+            r"affine\.for on tensors has no form as loops",
+        ),
+        (
+            """%r = memref.alloca_scope -> (f32) {
+                 %e = tensor.extract %x[%n] : tensor<4xf32>
+                 memref.alloca_scope.return %e : f32
+               }""",
+            r"tensor\.extract on tensors in memref\.alloca_scope has no form as loops",
+        ),
+        (
+            """linalg.generic {
+                 indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]
+               } outs(%m : memref<4xf32>) {
+               ^bb0(%o: f32):
+                 %e = tensor.extract %x[%n] : tensor<4xf32>
+                 linalg.yield %e : f32
+               }""",
+            r"tensor\.extract on tensors in linalg\.generic has no form as loops",
+        ),
+        (
+            """%r = linalg.generic {
+                 indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]
+               } outs(%x : tensor<4xf32>) {
+               ^bb0(%o: f32):
+                 %e = scf.if %p -> (f32) {
+                   %e = tensor.extract %x[%n] : tensor<4xf32>
+                   scf.yield %e : f32
+                 } else {
+                   scf.yield %o : f32
+                 }
+                 linalg.yield %e : f32
+               } -> tensor<4xf32>""",
+            r"tensor\.extract on tensors in scf\.if has no form as loops",
+        ),
+        (
+            "%f = func.constant @main : (tensor<4xf32>, memref<4xf32>, index, i1) -> ()",
+            r"func\.constant on tensors has no form as loops",
+        ),
+    ],
+)  # fmt: skip
+def test_negative_tensors_in_regions_of_other_ops_are_an_error(ops: str, reason: str):
+    module = li.parse(
+        f"""
+        func.func @main(%x: tensor<4xf32>, %m: memref<4xf32>, %n: index, %p: i1) {{
+          {ops}
+          func.return
+        }}"""
+    )
+    with pytest.raises(LocatedError, match=reason):
+        write_loops(module)
+
+
+def test_negative_tensors_in_functions_of_other_dialects_are_an_error():
+    module = li.parse(
+        """
+        ml_program.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          ml_program.return %x : tensor<4xf32>
+        }"""
+    )
+    with pytest.raises(LocatedError, match=r"ml_program\.func on tensors has no form as loops"):
+        write_loops(module)
+
+
+def test_regions_of_other_ops_without_tensors_stay():
+    module = li.parse(
+        """
+        func.func @main(%m: memref<4xf32>, %n: index, %e: f32) {
+          scf.parallel (%i) = (%n) to (%n) step (%n) {
+            memref.store %e, %m[%i] : memref<4xf32>
+            scf.reduce
+          }
+          func.return
+        }"""
+    )
+    before = print_module(module)
+    write_loops(module)
+    assert print_module(module) == before
 
 
 # Constants, slices, pads --------------------------------------------------------------------------------------------
