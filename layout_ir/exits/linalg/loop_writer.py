@@ -230,7 +230,7 @@ class _LoopWriter:
                 made = self._extract_slice(nest, op)
             case tensor.InsertSliceOp():
                 made = self._target(nest, op.results[0], op.dest)
-                self._place(nest, self.buffers[op.source], made, _offsets(op), op.static_strides.get_values())
+                self._place(nest, self.buffers[op.source], made, _offsets(op), _steps(op))
             case tensor.PadOp():
                 made = self._pad(nest, op)
             case tensor.ConcatOp():
@@ -374,7 +374,7 @@ class _LoopWriter:
 
     def _extract_slice(self, nest: _Nest, op: tensor.ExtractSliceOp) -> SSAValue:
         source, made = self.buffers[op.source], self._alloc(nest, op.result.type)
-        offsets, steps = _offsets(op), op.static_strides.get_values()
+        offsets, steps = _offsets(op), _steps(op)
         if len(offsets) != len(_shape(made)):
             raise LocatedError("a slice that drops dims has no form as loops", op)
         nest.loops(
@@ -386,7 +386,7 @@ class _LoopWriter:
 
     def _place(
         self, nest: _Nest, source: SSAValue, target: SSAValue, offsets: Sequence[SSAValue | int],
-        steps: Sequence[int],
+        steps: Sequence[SSAValue | int],
     ) -> None:  # fmt: skip
         if len(offsets) != len(_shape(source)):
             raise LocatedError("a slice that has fewer dims has no form as loops", nest.op)
@@ -402,10 +402,14 @@ class _LoopWriter:
         end = op.region.block.last_op
         assert end is not None
         number = end.operands[0]
-        if isinstance(number.owner, Operation) and number.owner.parent is op.region.block:
+        if _block_of(number) is op.region.block:
             raise LocatedError("a pad of more than one number has no form as loops", op)
+        low, high = op.static_low.get_values(), op.static_high.get_values()
+        if any(amount < 0 for amount in (*low, *high)):  # DYNAMIC_INDEX, too
+            raise LocatedError(
+                "a pad by less than nothing, or by what only the run time knows, has no form as loops", op
+            )
         nest.loops(_shape(made), lambda inner, at: inner.store(number, made, at))
-        low = op.static_low.get_values()
         self._place(nest, self.buffers[op.source], made, [int(n) for n in low], [1] * len(low))
         self.fresh.add(op.result)
         return made
@@ -551,14 +555,20 @@ def _offsets(op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> Sequence[SSAVa
     return get_dynamic_index_list(static, list(op.offsets), DYNAMIC_INDEX)
 
 
+def _steps(op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> Sequence[SSAValue | int]:
+    static = [int(n) for n in op.static_strides.get_values()]
+    return get_dynamic_index_list(static, list(op.strides), DYNAMIC_INDEX)
+
+
 def _shifted(
-    nest: _Nest, at: Sequence[SSAValue], offsets: Sequence[SSAValue | int], steps: Sequence[int]
+    nest: _Nest, at: Sequence[SSAValue], offsets: Sequence[SSAValue | int], steps: Sequence[SSAValue | int]
 ) -> list[SSAValue]:
     """Per dim, `offset + index * step`."""
     result: list[SSAValue] = []
     for index, offset, step in zip(at, offsets, steps, strict=True):
         if step != 1:
-            index = cast(SSAValue, nest.add(arith.MuliOp(index, nest.index(int(step)))))
+            stride = nest.index(step) if isinstance(step, int) else step
+            index = cast(SSAValue, nest.add(arith.MuliOp(index, stride)))
         if offset != 0:
             there = nest.index(offset) if isinstance(offset, int) else offset
             index = cast(SSAValue, nest.add(arith.AddiOp(index, there)))

@@ -687,3 +687,49 @@ def test_a_constant_is_declared_where_its_function_sees_it_by_a_name_of_its_own(
     text = print_module(module)
     assert "constant" in mlir_opt(text)
     assert print_module(li.parse(text)) == text
+
+
+def test_slices_with_steps_of_the_run_time_are_loops(tmp_path: Path):
+    module = li.parse(
+        """
+        func.func @main(%x: tensor<7xf32>, %z: tensor<8xf32>) -> (tensor<3xf32>, tensor<8xf32>) {
+          %c1 = arith.constant 1 : index
+          %c2 = arith.addi %c1, %c1 : index
+          %s = tensor.extract_slice %x[%c1] [3] [%c2] : tensor<7xf32> to tensor<3xf32>
+          %t = tensor.insert_slice %s into %z[%c2] [3] [%c2] : tensor<3xf32> into tensor<8xf32>
+          func.return %s, %t : tensor<3xf32>, tensor<8xf32>
+        }"""
+    )
+    x, z = _inputs(module)
+    want = z.copy()
+    want[2:8:2] = x[1:7:2]
+    convert_to_loops(module)
+    got = execute(module, [x, z], tmp_path)
+    np.testing.assert_array_equal(got[0], x[1:7:2])
+    np.testing.assert_array_equal(got[1], want)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "element", "reason"),
+    [
+        ("-1", "3", "%c", "a pad by less than nothing, or by what only the run time knows"),
+        ("3", "-1", "%c", "a pad by less than nothing, or by what only the run time knows"),
+        ("%n", "%n", "%c", "a pad by less than nothing, or by what only the run time knows"),
+        ("1", "1", "%i", "a pad of more than one number"),
+    ],
+)
+def test_negative_pads_of_other_amounts_or_elements_are_an_error(
+    low: str, high: str, element: str, reason: str
+):
+    module = li.parse(
+        f"""
+        func.func @main(%x: tensor<4xindex>, %c: index, %n: index) -> tensor<6xindex> {{
+          %y = tensor.pad %x low[{low}] high[{high}] {{
+          ^bb0(%i: index):
+            tensor.yield {element} : index
+          }} : tensor<4xindex> to tensor<6xindex>
+          func.return %y : tensor<6xindex>
+        }}"""
+    )
+    with pytest.raises(LocatedError, match=reason):
+        write_loops(module)
