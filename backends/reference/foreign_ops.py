@@ -14,13 +14,14 @@ from xdsl.dialects import arith, tensor, tosa
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerType
 from xdsl.dialects.linalg import Linalg
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from layout_ir.backends.reference import structured_evaluation
 from layout_ir.backends.reference.semantics import layout_at_run_time, stored_result
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
+from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dialects.upstream import added_ops
 from layout_ir.dialects.upstream.linalg_relayout import PackOp, RelayoutOp, UnPackOp
 from layout_ir.dialects.upstream.tensor_ops import GatherOp, GenerateOp, ParallelInsertSliceOp, ScatterOp
@@ -58,9 +59,8 @@ def _constant(op: arith.ConstantOp | tosa.ConstOp, operands: Sequence[Any]) -> A
     values = np.array(literal.get_values(), kind)
     shape = () if values.size and literal.is_splat() else tuple(literal.get_shape())
     dtype = dtype_of(op.results[0].type)
-    if dtype == "bf16":
-        raise LayoutError("constants of bf16 are not supported outside of nn.constant")
-    return _made(op, (values[:1] if not shape else values).reshape(shape).astype(storage(dtype)))
+    values = (values[:1] if not shape else values).reshape(shape)
+    return _made(op, narrow(values.astype(computed(dtype), copy=False), dtype))
 
 
 def _empty(op: tensor.EmptyOp, operands: Sequence[Any]) -> Tensor:
@@ -168,9 +168,13 @@ def _scatter(op: ScatterOp, operands: Sequence[Any]) -> Tensor:
     return stored_result(op, elements)
 
 
-def _generate(op: GenerateOp, outside: Callable[[SSAValue], Any]) -> Tensor:
-    """The body is run once, on the indices of all elements."""
-    type = op.results[0].type
+def _generate(op: GenerateOp, operands: Sequence[Any], outside: Callable[[SSAValue], Any]) -> Tensor:
+    return stored_result(op, _elements(op.results[0], op.body.block, outside))
+
+
+def _elements(result: SSAValue, body: Block, outside: Callable[[SSAValue], Any]) -> Array:
+    """What a body yields at each index of a tensor, as it is stored; it is run once, on all indices."""
+    type = tensor_type(result.type)
     dtype, shape = dtype_of(type), layout_at_run_time(type).shape
     indices = [
         np.arange(extent).reshape([-1 if k == dim else 1 for k in range(len(shape))])
@@ -178,27 +182,25 @@ def _generate(op: GenerateOp, outside: Callable[[SSAValue], Any]) -> Tensor:
     ]
     try:
         (value,) = evaluate(
-            op.body.block,
-            indices,
-            outer=lambda each: structured_evaluation.value_outside(each, outside(each)),
+            body, indices, outer=lambda each: structured_evaluation.value_outside(each, outside(each))
         )
     except Trap as error:
         raise LayoutError(f"ends the program: {error}") from error
     elements = np.broadcast_to(np.asarray(value), shape).astype(computed(dtype), copy=False)
-    return stored_result(op, narrow(elements, dtype))
+    return narrow(elements, dtype)
 
 
-def _pad(op: tensor.PadOp, operands: Sequence[Any]) -> Tensor:
+def _pad(op: tensor.PadOp, operands: Sequence[Any], outside: Callable[[SSAValue], Any]) -> Tensor:
     x: Tensor = operands[0]
     middle = 1 + len(op.low)
     low, high = _indices(op.static_low, operands[1:middle]), _indices(op.static_high, operands[middle:])
-    (value,) = evaluate(op.region.block, [None] * len(low))
-    if value is None:
-        raise LayoutError("the value that pads is not a constant")
     if min((*low, *high), default=0) < 0:
         raise LayoutError(f"pads of {low} in front and {high} behind: fewer than none have no meaning")
-    filling = stored_number(float(value), x.dtype)
-    return stored_result(op, _padded(x.logical(), low, high, filling))
+    elements = np.array(_elements(op.results[0], op.region.block, outside))
+    elements[tuple(slice(begin, begin + extent) for begin, extent in zip(low, x.shape, strict=True))] = (
+        x.logical()
+    )
+    return stored_result(op, elements)
 
 
 def _padded(elements: Array, low: Sequence[int], high: Sequence[int], number: Any) -> Array:
@@ -344,8 +346,6 @@ _TENSOR_OPS: dict[type[Operation], Run] = {
     tensor.ReshapeOp: _reshape,
     tensor.ExtractSliceOp: _extract_slice,
     tensor.InsertSliceOp: _insert_slice,
-    tensor.PadOp: _pad,
-    WiderPadOp: _pad,
     WiderReshapeOp: _reshape,
     tensor.ConcatOp: _concat,
     tosa.ConcatOp: _concat,
@@ -366,6 +366,14 @@ _TENSOR_OPS: dict[type[Operation], Run] = {
 }
 
 
+_BODY_OPS: dict[type[Operation], Callable[[Any, Sequence[Any], Callable[[SSAValue], Any]], Tensor]] = {
+    GenerateOp: _generate,
+    tensor.PadOp: _pad,
+    WiderPadOp: _pad,
+}
+"""Ops with a body that gives elements."""
+
+
 def run(op: Operation, operands: Sequence[Any], outside: Callable[[SSAValue], Any]) -> tuple[Any, ...]:
     """The results of an op of another dialect; `outside` gives the values that its regions take from around it.
 
@@ -374,8 +382,8 @@ def run(op: Operation, operands: Sequence[Any], outside: Callable[[SSAValue], An
     with np.errstate(all="ignore"):
         if type(op) in _TENSOR_OPS:
             return (_TENSOR_OPS[type(op)](op, operands),)
-        if isinstance(op, GenerateOp):
-            return (_generate(op, outside),)
+        if type(op) in _BODY_OPS:
+            return (_BODY_OPS[type(op)](op, operands, outside),)
         if any(isinstance(operand, Tensor) for operand in operands) or _makes_tensor(op):
             s = loops_of(op)
             if s is None:
@@ -402,6 +410,7 @@ _NO_TENSORS = ("tosa.yield", "tosa.while_loop", "tosa.cond_if")
 
 _TYPES = [
     *_TENSOR_OPS,
+    *_BODY_OPS,
     *ELEMENTWISE,
     *(op for op in Linalg.operations if op.name not in ("linalg.yield", "linalg.index")),
     *(op for op in tosa.TOSA.operations if op is not tosa.YieldOp and op not in _TENSOR_OPS),

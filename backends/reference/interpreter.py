@@ -249,6 +249,12 @@ def _run_index_switch(
     return interpreter.run_ssacfg_region(cases.get(args[0], op.default_region), (), "index_switch")
 
 
+def _run_execute_region(
+    self: _ControlFlow, interpreter: Interpreter, op: scf.ExecuteRegionOp, args: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    return interpreter.run_ssacfg_region(op.region, (), "execute_region")
+
+
 _LOOPS: dict[type[Operation], Any] = {
     scf.ForOp: _run_for,
     loop_ops.ForOp: _run_for,
@@ -256,6 +262,8 @@ _LOOPS: dict[type[Operation], Any] = {
     loop_ops.WhileOp: _run_while,
     scf.IndexSwitchOp: _run_index_switch,
     loop_ops.IndexSwitchOp: _run_index_switch,
+    scf.ExecuteRegionOp: _run_execute_region,
+    loop_ops.ExecuteRegionOp: _run_execute_region,
 }
 """What runs each op: those of xDSL, and those that are added in their place."""
 

@@ -7,8 +7,9 @@ fault as the session is made (1.32, for perm = [1, 0, 2], [1, 2, 0], [1, 2, 0, 3
     Transpose -> Cast -> MatMul        Cast -> Transpose -> MatMul
 
 So the Transpose moves more bytes, and the model can be loaded. Where the runtime itself puts the Cast there, for it has
-no products of f16, no such Transpose is written: where the orders of least cost need one (`takes_turned_halves`),
-those of least cost without any are chosen (`halves_of_products`), and where there are none, the model stays as it was.
+no products of f16, no such Transpose is written, nor one that the runtime would take there, through an Identity or a
+Mul: where the orders of least cost need one (`takes_turned_halves`), those of least cost without any are chosen
+(`halves_of_products`), and where there are none, the model stays as it was.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_within, replace_nodes
+from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.names_in_use import names_of
 from layout_ir.passes.onnx.order_plan import Place, Plan
 from layout_ir.passes.onnx.orders import transposition, turns_the_first_dim
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
     import onnx
 
 _PRODUCTS = "FusedMatMul", "MatMul"
+_BARRIERS = frozenset((
+    *_PRODUCTS, "Attention", "BatchNormalization", "Conv", "ConvTranspose", "Einsum", "GRU", "Gather", "GatherElements",
+    "GatherND", "Gemm", "GroupNormalization", "InstanceNormalization", "LSTM", "LayerNormalization", "RMSNormalization",
+    "RNN", "SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "TopK",
+))  # fmt: skip
+"""Operators through which ONNX Runtime takes no Transpose."""
 _F32, _F16 = 1, 10
 """Element types, as TensorProto numbers them."""
 
@@ -57,14 +65,35 @@ def takes_turned_halves(plan: Plan) -> bool:
 
 
 def halves_of_products(values: Values) -> frozenset[str]:
-    """The values of f16 that products take: the roots of their operands."""
-    return frozenset(
+    """The values of f16 that products take, the roots of their operands, and those of which they are made by anything
+    through which the runtime may take a Transpose: all but what it keeps one in front of."""
+    found = {
         values.member(name).root
         for node in values.nodes
         if node.op_type in _PRODUCTS
         for name in node.inputs
         if name and values.graph.element_type(name) == _F16
-    )
+    }
+    makers = {values.member(name).root: node for node in values.nodes for name in node.outputs if name}
+    waiting = list(found)
+    while waiting:
+        maker = makers.get(waiting.pop())
+        if maker is None or maker.op_type in _BARRIERS or _splits_or_merges(maker):
+            continue
+        for name in filter(None, maker.inputs):
+            root = values.member(name).root
+            if root not in found and root not in values.graph.constants:
+                found.add(root)
+                waiting.append(root)
+    return frozenset(found)
+
+
+def _splits_or_merges(node: Node) -> bool:
+    """Whether a node is a Reshape that does more than to add or to drop dims of one element."""
+    before, after = node.shape(0), node.result_shape()
+    if node.op_type != "Reshape" or before is None or after is None:
+        return False
+    return [extent for extent in before if extent != 1] != [extent for extent in after if extent != 1]
 
 
 def _casts_behind_transposes(graph: onnx.GraphProto) -> dict[int, onnx.NodeProto]:

@@ -142,6 +142,40 @@ GATHER = """%e = tensor.empty() : tensor<2x4xf32>
       }} -> tensor<2x4xf32>"""
 
 
+_PADDED = """%r = tensor.pad %x low[1, 0] high[0, 2] {{
+  ^bb0(%a: index, %b: index):
+    {}
+    tensor.yield %e : f32
+  }} : tensor<3x4xf32> to tensor<4x6xf32>"""
+
+
+_ROWS, _COLUMNS = np.indices((4, 6))
+
+
+@pytest.mark.parametrize(
+    ("body", "pads"),
+    [
+        ("%e = arith.addf %v, %v : f32", np.full((4, 6), 18)),
+        (
+            """%s = arith.muli %a, %b : index
+               %k = arith.index_cast %s : index to i32
+               %e = arith.sitofp %k : i32 to f32""",
+            _ROWS * _COLUMNS,
+        ),
+    ],
+)
+def test_what_pads_may_depend_on_a_number_and_on_the_place(body: str, pads: np.ndarray):
+    wanted = pads.astype(np.float32)
+    wanted[1:, :4] = X
+    assert np.array_equal(_result(_PADDED.format(body), "tensor<4x6xf32>"), wanted)
+
+
+def test_constants_of_bf16_are_rounded_as_they_are_written():
+    ops = """%c = arith.constant dense<[0.5, 1.00390625]> : tensor<2xbf16>
+             %r = arith.extf %c : tensor<2xbf16> to tensor<2xf32>"""
+    assert np.array_equal(_result(ops, "tensor<2xf32>"), np.array([0.5, 1.0], np.float32))
+
+
 def test_a_body_takes_tensors_and_numbers_from_outside():
     assert np.array_equal(_result(GATHER.format(op="addi"), "tensor<2x4xf32>"), 9 * X[1:])
 

@@ -196,6 +196,19 @@ def test_a_number_chooses_the_region_of_a_switch(index: int, factor: int):
     assert np.array_equal(run(module, [x])[0], factor * x)
 
 
+def test_a_region_is_executed_once():
+    module = parse("""
+    func.func @main(%x : tensor<4xf32>) -> tensor<4xf32> {
+      %r = scf.execute_region -> tensor<4xf32> {
+        %a = nn.relu %x : tensor<4xf32>
+        scf.yield %a : tensor<4xf32>
+      }
+      func.return %r : tensor<4xf32>
+    }""")
+    x = np.arange(-2, 2, dtype=np.float32)
+    assert np.array_equal(run(module, [x])[0], np.maximum(x, 0))
+
+
 CHAIN = """
 func.func @main(%x : tensor<64xf32>) -> tensor<64xf32> {
   %c = nn.constant dense<2.0> : tensor<64xf32>

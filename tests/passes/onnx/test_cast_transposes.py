@@ -135,12 +135,14 @@ _CONVERTS_HALVES = pytest.mark.skipif(
 )
 
 
-def _products(dtype: int, *, is_normalized: bool = True) -> Any:
-    """Three products of one value, each transposed behind it: one Transpose in front moves less."""
+def _products(dtype: int, first: str = "LayerNormalization") -> Any:
+    """Three products of one value, what operator `first` makes of the input, each transposed behind it: one Transpose
+    in front moves less."""
     kind = helper.tensor_dtype_to_np_dtype(dtype)
-    nodes = [helper.make_node("LayerNormalization", ["x", "g"], ["n"])] if is_normalized else []
+    takes_two = first in ("LayerNormalization", "Mul")
+    nodes = [helper.make_node(first, ["x", "g"] if takes_two else ["x"], ["n"])] if first else []
     for k in "abc":
-        nodes.append(helper.make_node("MatMul", ["n" if is_normalized else "x", f"w{k}"], [f"p{k}"]))
+        nodes.append(helper.make_node("MatMul", ["n" if first else "x", f"w{k}"], [f"p{k}"]))
         nodes.append(helper.make_node("Transpose", [f"p{k}"], [f"y{k}"], perm=[1, 0, 2]))
     constants = {"g": np.ones(16, kind), **{f"w{k}": np.eye(16, 24, dtype=kind) for k in "abc"}}
     graph = helper.make_graph(
@@ -164,7 +166,7 @@ def test_no_transpose_is_written_that_onnx_runtime_cannot_take_to_a_product_of_h
 
 @_CONVERTS_HALVES
 def test_one_product_of_halves_that_keeps_its_transposes_keeps_no_others():
-    model = _products(F16, is_normalized=False)
+    model = _products(F16, first="")
     more = [
         helper.make_node("Transpose", ["z"], ["z1"], perm=[0, 2, 1]),
         helper.make_node("Relu", ["z1"], ["z2"]),
@@ -182,8 +184,9 @@ def test_one_product_of_halves_that_keeps_its_transposes_keeps_no_others():
 
 
 @_CONVERTS_HALVES
-def test_negative_products_of_halves_alone_keep_their_transposes():
-    model = _products(F16, is_normalized=False)
+@pytest.mark.parametrize("first", ["", "Identity", "Mul", "Relu"])
+def test_negative_products_of_halves_keep_transposes_that_onnx_runtime_would_take_to_them(first: str):
+    model = _products(F16, first)
     result = li.optimize_onnx(model, "ort-cpu")
     assert op_types(result.model) == op_types(model) and result.after == result.before
     assert any("products of f16" in note for note in result.notes)
