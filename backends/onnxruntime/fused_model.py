@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.subgraphs import nodes_within
+from layout_ir.frontends.onnx.subgraphs import distinguish_values, names_twice, nodes_within
 from layout_ir.frontends.onnx.tensor_protos import bring_inside
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def fused_model(path: str) -> onnx.ModelProto:
             os.mkdir(folder)
             model = onnx.ModelProto.FromString(Path(_written(written, folder)).read_bytes())
         bring_inside(model.graph, Path(folder))
+    # Its fusions give the values of a graph and of a subgraph one name (GatherSliceToSplitFusion, 1.32).
+    distinguish_values(model.graph, names_twice(model.graph))
     for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
         setattr(model, name, getattr(before, name))
     model.graph.doc_string = before.graph.doc_string

@@ -36,10 +36,10 @@ from layout_ir.frontends.onnx.negative_extents import (
 from layout_ir.frontends.onnx.subgraphs import (
     WITH_SUBGRAPHS,
     bodies_of,
-    graphs_of,
+    distinguish_values,
     graphs_within,
+    names_twice,
     nodes_within,
-    own_names,
     rename_values,
 )
 
@@ -91,10 +91,10 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         for node in hidden:
             node.op_type = _HIDDEN + node.op_type
     before: dict[str, str] = {}
-    if nested and (own := _names_twice(model.graph)):
+    if nested and (own := names_twice(model.graph)):
         given, model = model, type(model)()
         model.CopyFrom(given)
-        before = _distinguish(model.graph, own)
+        before = distinguish_values(model.graph, own)
     try:
         is_plain = all(_NEEDS_TYPE.isdisjoint([node.op_type for node in body.node]) for body in bodies)
         look = partial(_infer if is_plain else _without_crash, strict=strict)
@@ -279,43 +279,6 @@ def _show_nodes(model: onnx.ModelProto) -> None:
     for body in bodies_of(model):
         for node in body.node:
             node.op_type = node.op_type.removeprefix(_HIDDEN)
-
-
-def _names_twice(graph: onnx.GraphProto) -> set[str]:
-    """The names that several graphs have for values of theirs."""
-    once, twice = set[str](), set[str]()
-    for inner in graphs_within(graph):
-        names = own_names(inner)
-        twice |= once & names
-        once |= names
-    return twice
-
-
-def _distinguish(graph: onnx.GraphProto, names: set[str]) -> dict[str, str]:
-    """Gives the values of subgraphs that have one of `names` names of their own, in place.
-
-    Returns the names that they had, by those that they have.
-    """
-    before: dict[str, str] = {}
-    taken = {name for inner in graphs_within(graph) for name in own_names(inner)}
-
-    def fresh(name: str) -> str:
-        number = len(before)
-        while f"{name}_{number}" in taken:
-            number += 1
-        found = f"{name}_{number}"
-        taken.add(found)
-        before[found] = name
-        return found
-
-    waiting: list[tuple[onnx.GraphProto, dict[str, str]]] = [(graph, {})]
-    for here, scope in waiting:
-        for node in here.node:
-            for inner in graphs_of(node) if node.attribute else ():
-                own = {name: fresh(name) for name in sorted(own_names(inner) & names)}
-                waiting.append((inner, {**scope, **own}))
-        rename_values(here, scope, deep=False)
-    return before
 
 
 def with_defaults(node: onnx.NodeProto) -> onnx.NodeProto:

@@ -140,3 +140,40 @@ def replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> No
     written = list(nodes)
     del graph.node[:]
     graph.node.extend(written)
+
+
+def names_twice(graph: onnx.GraphProto) -> set[str]:
+    """The names that several graphs have for values of theirs."""
+    once, twice = set[str](), set[str]()
+    for inner in graphs_within(graph):
+        names = own_names(inner)
+        twice |= once & names
+        once |= names
+    return twice
+
+
+def distinguish_values(graph: onnx.GraphProto, names: set[str]) -> dict[str, str]:
+    """Gives the values of subgraphs that have one of `names` names of their own, in place.
+
+    Returns the names that they had, by those that they have.
+    """
+    before: dict[str, str] = {}
+    taken = {name for inner in graphs_within(graph) for name in own_names(inner)}
+
+    def fresh(name: str) -> str:
+        number = len(before)
+        while f"{name}_{number}" in taken:
+            number += 1
+        found = f"{name}_{number}"
+        taken.add(found)
+        before[found] = name
+        return found
+
+    waiting: list[tuple[onnx.GraphProto, dict[str, str]]] = [(graph, {})]
+    for here, scope in waiting:
+        for node in here.node:
+            for inner in graphs_of(node) if node.attribute else ():
+                own = {name: fresh(name) for name in sorted(own_names(inner) & names)}
+                waiting.append((inner, {**scope, **own}))
+        rename_values(here, scope, deep=False)
+    return before

@@ -59,6 +59,39 @@ def test_weights_beside_the_model_are_in_what_comes_back(tmp_path: Path) -> None
     assert not tensor.HasField("data_location"), "a second optimization would leave it out"
 
 
+_PARTS_IN_A_LOOP = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[5, 2] b) => (float[5] x, float[5] z)
+<int64 i0 = {0}, int64 i1 = {1}, int64 n = {5}, bool t = {1}> {
+   x0 = Gather <axis = 1> (b, i0)
+   x1 = Gather <axis = 1> (b, i1)
+   x = Sub (x1, x0)
+   first = ReduceSum <keepdims = 0> (x)
+   last, z = Loop (n, t, first) <body = body (int64 it, bool cond, float sum) => (bool goes_on, float more, float y)
+   <int64 j0 = {0}, int64 j1 = {1}> {
+      goes_on = Identity (cond)
+      r = Gather <axis = 0> (b, it)
+      y0 = Gather <axis = 0> (r, j0)
+      y1 = Gather <axis = 0> (r, j1)
+      y = Sub (y1, y0)
+      more = Add (sum, y)
+   }>
+}"""
+
+
+def test_values_that_fusions_name_alike_in_a_graph_and_its_subgraph_are_told_apart(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
+    model, path = onnx.parser.parse_model(_PARTS_IN_A_LOOP), tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    fused = fused_model(str(path))
+    cast(Any, onnx).checker.check_model(fused)
+    feeds = {"b": floats(5, 2)}
+    for want, found in zip(
+        *(session(m, "ORT_DISABLE_ALL").run(None, feeds) for m in (model, fused)), strict=True
+    ):
+        np.testing.assert_array_equal(found, want)
+
+
 def test_negative_a_model_that_onnx_runtime_does_not_take_is_named(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
     model = network([("NoSuchOperator", ["x"], "y", {})], {}, {"x": (1, 2)}, ["y"])

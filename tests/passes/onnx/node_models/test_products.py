@@ -230,6 +230,27 @@ def test_an_operand_is_transposed_by_a_flag_where_the_product_is_cheap(stack: tu
     assert op_types(check_optimized(model, target="ort-cpu").model) == ["FusedMatMul"]
 
 
+def test_negative_no_cache_is_turned_so_that_one_word_is_not():
+    """Attention of few words to many of a cache: the values of the cache stay the right operand, as they are."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[b, 4, s, 16] q, float[b, 4, p, 16] k, float[b, 4, p, 16] v, float[64, 64] w) => (float[b, s, 64] y)
+    <int64[3] whole = {0, 0, 64}> {
+      turned = Transpose <perm = [0, 1, 3, 2]> (k)
+      scores = MatMul (q, turned)
+      shares = Softmax <axis = -1> (scores)
+      heads = MatMul (shares, v)
+      rows = Transpose <perm = [0, 2, 1, 3]> (heads)
+      joined = Reshape (rows, whole)
+      y = MatMul (joined, w)
+    }"""
+    rng = np.random.default_rng(0)
+    shapes = {"q": (2, 4, 1, 16), "k": (2, 4, 9, 16), "v": (2, 4, 9, 16), "w": (64, 64)}
+    feeds: Feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    result = check_optimized(onnx.parser.parse_model(text), feeds, target="ort-cpu")
+    products = [node for node in result.model.graph.node if node.op_type in ("MatMul", "FusedMatMul")]
+    assert [node.input[0] for node in products][1] == "shares" and result.after.count == 1
+
+
 def test_negative_a_flag_that_would_slow_a_long_product_down_is_not_set():
     nodes = [transpose("x", "a", 0, 2, 1), oh.make_node("MatMul", ["a", "w"], ["y"])]
     model = model_of(
