@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
 from layout_ir.frontends.onnx.functions import domain_of
-from layout_ir.frontends.onnx.subgraphs import distinguish_values, names_twice, nodes_within
+from layout_ir.frontends.onnx.subgraphs import distinguish_values, graphs_within, names_twice, nodes_within
 from layout_ir.frontends.onnx.tensor_protos import bring_inside
 
 if TYPE_CHECKING:
@@ -35,8 +35,11 @@ def fused_model(path: str) -> onnx.ModelProto:
             os.mkdir(folder)
             model = onnx.ModelProto.FromString(Path(_written(written, folder)).read_bytes())
         bring_inside(model.graph, Path(folder))
-    # Its fusions give the values of a graph and of a subgraph one name (GatherSliceToSplitFusion, 1.32).
+    # Its fusions give the values of a graph and of a subgraph one name (GatherSliceToSplitFusion, 1.32), and one
+    # constant to a graph twice (1.25).
     distinguish_values(model.graph, names_twice(model.graph))
+    for graph in graphs_within(model.graph):
+        _drop_repeated_constants(graph)
     for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
         setattr(model, name, getattr(before, name))
     model.graph.doc_string = before.graph.doc_string
@@ -66,6 +69,16 @@ def _written(path: str, folder: str) -> str:
     }
     RuntimeSession(path, "the model", level="extended", settings=settings)
     return written
+
+
+def _drop_repeated_constants(graph: onnx.GraphProto) -> None:
+    """Takes out the initializers of a graph that are there already, name and all."""
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    if len(tensors) < len(graph.initializer) and all(
+        tensors[each.name] == each for each in graph.initializer
+    ):
+        del graph.initializer[:]
+        graph.initializer.extend(tensors.values())
 
 
 def _casts(model: onnx.ModelProto) -> int:
