@@ -24,6 +24,11 @@ func.func @size_zero(%x : tensor<2x8xf32, #layout.format<(n, c) : [n, c, c:0]>>)
 
 // -----
 
+// expected-error@+1 {{begins 1 elements below address 0, where a buffer begins}}
+func.func @before_the_buffer(%x : tensor<2x8xf32, #layout.format<(n, c) : [n, c], offset = -1>>) { func.return }
+
+// -----
+
 // expected-error@+1 {{#layout.any takes no parameters}}
 func.func @any_of_three(%x : tensor<2x8xf32, #layout.any<3>>) { func.return }
 

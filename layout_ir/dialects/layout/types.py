@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from layout_ir.algebra.binding import check_addresses
 from layout_ir.algebra.format import Format, bound_format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import check_pad
@@ -155,7 +156,8 @@ def nbytes_of(type: Attribute) -> int:
 
 
 def verify_encoding(type: Attribute) -> None:
-    """Raises LayoutError where the encoding does not fit the tensor: rank, capacity, pads of the element type."""
+    """Raises LayoutError where the encoding does not fit the tensor: rank, capacity, pads of the element type; or has
+    places in front of the buffer."""
     tensor = tensor_type(type)
     if not isinstance(tensor.encoding, FormatAttr):
         return
@@ -167,5 +169,7 @@ def verify_encoding(type: Attribute) -> None:
             f"{fmt.rank} != {len(tensor.get_shape())}"
         )
     if all(extent >= 0 for extent in tensor.get_shape()):
-        layout_of(tensor)
+        layout = layout_of(tensor)
+        if not layout.axes and (fmt.offset < 0 or any((f.stride or 0) < 0 for f in fmt.all_factors)):
+            check_addresses(layout)
     check_pad(fmt.pad, _known_element(tensor))
