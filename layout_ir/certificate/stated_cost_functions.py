@@ -4,11 +4,11 @@ The variable of an op says which option it takes. A value listed under `sets` ha
 reorders may make of it: a set of formats. The functions are: the cost of each op; of each value without a variable, its
 cost as a function of the options of the ops around it; of each value with one, its cost as a function of its maker's
 option and its set. For every op that uses such a value there is a link, which is INFINITE where the set lacks what the
-op's option needs, and 0 elsewhere: no choice needs what is lacking, so whatever stands there, a lower bound is one.
-Users that two such values share may be left to one of them, the
-tail of the other: then the other has no links to those, but a function that is INFINITE where its set lacks a format of
-the tail's set. That one's formats are listed in the same order, and it is checked that what each of those users needs
-of the tail it needs of the other, by these lists. Values whose reorders cost nothing have no function.
+op's option needs, and 0 elsewhere. No choice has a set that lacks what it needs, so a lower bound is one whatever
+number INFINITE is. Users that two such values share may be left to one of them, the tail of the other: then the other
+has no links to those, but a function that is INFINITE where its set lacks a format of the tail's set. That one's
+formats are listed in the same order, and it is checked that what each of those users needs of the tail it needs of the
+other, by these lists. Values whose reorders cost nothing have no function.
 
 For every choice there is an assignment of all variables at which the functions add up to the cost of the choice: each
 set is what the choice needs.

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     import onnx
 
 _PRODUCTS = "FusedMatMul", "MatMul"
-_BARRIERS = frozenset((
+BARRIERS = frozenset((
     *_PRODUCTS, "Attention", "BatchNormalization", "Conv", "ConvTranspose", "Einsum", "GRU", "Gather", "GatherElements",
-    "GatherND", "Gemm", "GroupNormalization", "InstanceNormalization", "LSTM", "LayerNormalization", "RMSNormalization",
+    "GatherND", "GroupNormalization", "InstanceNormalization", "LSTM", "LayerNormalization", "RMSNormalization",
     "RNN", "SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "TopK",
 ))  # fmt: skip
-"""Operators through which ONNX Runtime takes no Transpose."""
+"""Operators through which ONNX Runtime takes no Transpose (1.25, 1.32; the products are themselves what it takes one
+to)."""
 _F32, _F16 = 1, 10
 """Element types, as TensorProto numbers them."""
 
@@ -65,8 +66,8 @@ def takes_turned_halves(plan: Plan) -> bool:
 
 
 def halves_of_products(values: Values) -> frozenset[str]:
-    """The values of f16 that products take, the roots of their operands, and those of which they are made by anything
-    through which the runtime may take a Transpose: all but what it keeps one in front of."""
+    """The values of f16 that products take, the roots of their operands, and what these are made of by nodes through
+    which the runtime may take a Transpose: any but those of `BARRIERS`, and Reshapes that split or merge dims."""
     found = {
         values.member(name).root
         for node in values.nodes
@@ -78,7 +79,7 @@ def halves_of_products(values: Values) -> frozenset[str]:
     waiting = list(found)
     while waiting:
         maker = makers.get(waiting.pop())
-        if maker is None or maker.op_type in _BARRIERS or _splits_or_merges(maker):
+        if maker is None or maker.op_type in BARRIERS or _splits_or_merges(maker):
             continue
         for name in filter(None, maker.inputs):
             root = values.member(name).root

@@ -238,5 +238,8 @@ def cast_obstacle(source: Layout, result: Layout) -> str | None:
             "use layout.reorder"
         )
     if result.extent > source.extent:
-        return f"{result.format} needs {result.extent} elements, the buffer of {source.format} has {source.extent}"
+        return (
+            f"{result.format} needs {result.extent} elements, the buffer of {source.format} has {source.extent}: "
+            "use layout.reorder"
+        )
     return f"{source.format} does not promise the pads of {result.format}: use layout.fill_pads"

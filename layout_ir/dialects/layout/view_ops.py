@@ -61,10 +61,12 @@ class ViewOp(LayoutDialectOp):
         view = self.view(source)
         # The buffer is that of the operand, which may go on behind what is seen of it.
         reason = cast_obstacle(replace(view, size=source.extent), result)
+        if reason is not None and view.same_map(result):
+            raise LayoutError(f"{self.name} of a tensor in {source.format}: {reason}")
         if reason is not None:
             raise LayoutError(
                 f"{self.name} of a tensor in {source.format} is in {view.format}, the result is declared "
-                f"{result.format}: insert a layout.reorder ({reason})"
+                f"{result.format}: insert a layout.reorder"
             )
 
 

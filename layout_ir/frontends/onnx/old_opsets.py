@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.functions import domain_of, fresh_name
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
-from layout_ir.frontends.onnx.subgraphs import graphs_within, replace_nodes
+from layout_ir.frontends.onnx.subgraphs import graphs_within, names_defined, replace_nodes
 
 if TYPE_CHECKING:
     import onnx
@@ -31,9 +31,7 @@ def renewed(model: onnx.ModelProto) -> onnx.ModelProto:
 
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    graphs = list(graphs_within(result.graph))
-    taken = {name for graph in graphs for node in graph.node for name in node.output}
-    taken |= {value.name for graph in graphs for value in (*graph.input, *graph.initializer)}
+    taken = names_defined(result.graph)
     for graph in graphs_within(result.graph):  # a Scan gets another graph around its body, which comes first
         nodes: list[onnx.NodeProto] = []
         for node in graph.node:

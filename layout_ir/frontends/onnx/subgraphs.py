@@ -158,7 +158,7 @@ def distinguish_values(graph: onnx.GraphProto, names: set[str]) -> dict[str, str
     Returns the names that they had, by those that they have.
     """
     before: dict[str, str] = {}
-    taken = {name for inner in graphs_within(graph) for name in own_names(inner)}
+    taken = names_defined(graph)
 
     def fresh(name: str) -> str:
         number = len(before)

@@ -70,11 +70,11 @@ class MatMul:
         return self.packs_constants and len(node.shape(1) or ()) == 2 and is_constant(node, 1)
 
     def looks_at(self, node: Node) -> Hashable:
-        """The ranks, and whether w is a constant; of one that is not packed, its size and that of the result."""
-        packs, is_plain = self.packs(node), is_constant(node, 1)
+        """The ranks, and whether w is packed; of a constant that is not, its size and that of the result."""
+        packs = self.packs(node)
         if packs or not is_constant(node, 1, "DequantizeLinear"):
-            return ranks_of(node), packs, is_plain
-        return ranks_of(node), packs, is_plain, node.result_shape(), node.graph.nbytes(node.inputs[1])
+            return ranks_of(node), packs
+        return ranks_of(node), packs, node.result_shape(), node.graph.nbytes(node.inputs[1])
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, its operands swapped where the result is there transposed."""
@@ -254,8 +254,8 @@ class FusedMatMul(MatMul):
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options of MatMul, and those with flags."""
         element = node.graph.element_type(node.input(0))
-        is_packed = self.packs(node)
-        if element == _HALF and is_packed:
+        packs = self.packs(node)
+        if element == _HALF and packs:
             for labels, option in found_options(node, ins, outs, plain_products):
                 yield self._with_half(node, labels, option)
         else:
@@ -263,7 +263,7 @@ class FusedMatMul(MatMul):
         if element not in self.flagged:
             return
         for labels, option in found_options(node, ins, outs, fused_products):
-            if not is_packed:
+            if not packs:
                 yield option._replace(cost=_turned_left_cost(node, *labels))
             elif is_turned_left(*labels):
                 yield option._replace(cost=self._part(node, 10))
