@@ -16,13 +16,37 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.made_up_extents import is_made_up
 from layout_ir.passes.onnx.constant_folding import Evaluation, has_open_results
-from layout_ir.passes.onnx.model_graph import Graph
+from layout_ir.passes.onnx.model_graph import Graph, is_transpose
 from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
-from layout_ir.passes.onnx.value_shapes import type_with_shape
+from layout_ir.passes.onnx.value_shapes import CACHED_EXTENT, UNKNOWN_EXTENT, type_with_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+def agreed_extents(graph: Graph) -> dict[Extent, int]:
+    """By name, the extents of the inputs of a model that count otherwise than as unknown ones do: those of their first
+    dims as 1, and those along which a Concat appends what the model computes as `CACHED_EXTENT`."""
+    inputs = [value.name for value in graph.proto.input if value.name not in graph.constants]
+    agreed: dict[Extent, int] = {}
+    for name in inputs:
+        shape = graph.shape(name)
+        if shape and isinstance(shape[0], str):
+            agreed[shape[0]] = 1
+    given = set(inputs)
+    """The inputs, and Transposes of them."""
+    for node in graph.nodes_of_model:
+        if is_transpose(node) and node.inputs[0] in given:
+            given.update(node.outputs)
+        elif node.op_type == "Concat" and not node.domain:
+            caches = [name for name in node.inputs if name in given]
+            is_appended = any(name not in given and name not in graph.constants for name in node.inputs)
+            shape = graph.shape(caches[0]) if len(caches) == 1 and is_appended else None
+            extent = None if shape is None else shape[node.axis(0, len(shape))]
+            if isinstance(extent, str):
+                agreed[extent] = CACHED_EXTENT
+    return agreed
 
 
 def counted_extents(graphs: Sequence[Graph], integers: Mapping[str, NDArray[Any]]) -> Mapping[Extent, int]:
@@ -30,10 +54,38 @@ def counted_extents(graphs: Sequence[Graph], integers: Mapping[str, NDArray[Any]
 
     `integers` are what the types of the graphs were inferred with.
     """
-    counted: dict[Extent, int] = {n: graphs[0].counted_extent(n) for n in graphs[0].input_extents}
+    stated: dict[Extent, int] = {n: graphs[0].counted_extent(n) for n in graphs[0].input_extents}
     # A value has the extents of an input wherever it has their names: there is nothing to find out about those.
-    if not counted or all(each.extents_of_its_own() <= {None} for each in graphs):
-        return with_quotients(graphs[0], {})
+    if not stated or all(each.extents_of_its_own() <= {None} for each in graphs):
+        return with_quotients(graphs[0], stated)
+    best, fewest = stated, None
+    for choice in _choices(stated):
+        counted = _counted(graphs, integers, choice)
+        contradicted = sum(
+            not counted.get(n, 0) for each in graphs for n in each.extents_of_its_own() if n is not None
+        )
+        if fewest is None or contradicted < fewest:
+            best, fewest = counted, contradicted
+        if not contradicted:
+            break
+    return best
+
+
+def _choices(stated: dict[Extent, int]) -> Iterator[dict[Extent, int]]:
+    """What extents of inputs may count as: as `stated`; or else one of them is what the model makes of a cache, as the
+    mask of a decoder has, and as long as the cache with what is appended to it."""
+    yield stated
+    if CACHED_EXTENT in stated.values():
+        for name, size in stated.items():
+            if size == UNKNOWN_EXTENT:
+                yield {**stated, name: CACHED_EXTENT + UNKNOWN_EXTENT}
+
+
+def _counted(
+    graphs: Sequence[Graph], integers: Mapping[str, NDArray[Any]], stated: Mapping[Extent, int]
+) -> Mapping[Extent, int]:
+    """What extents count as where those of the inputs are as `stated`."""
+    counted = dict(stated)
     for each in graphs:
         if any(map(has_open_results, each.nodes)):
             _add_sizes(each, integers, counted)
@@ -108,10 +160,7 @@ def with_quotients(graph: Graph, counted: Mapping[Extent, int]) -> Mapping[Exten
     counted = dict(counted)
 
     def numbers(shape: Shape) -> list[int | None]:
-        stated = graph.input_extents
-        return [
-            graph.counted_extent(n) if isinstance(n, int) or n in stated else counted.get(n) for n in shape
-        ]
+        return [n if isinstance(n, int) else counted.get(n) for n in shape]
 
     reshapes = list(_reshapes(graph))
     size = -1

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import graphs_of
+from layout_ir.passes.onnx.counted_extents import agreed_extents
 from layout_ir.passes.onnx.inferred_types import TypeInference, inferred_types
 from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.names_in_use import names_of, overridable_names
 from layout_ir.passes.onnx.orders import Order, without_units
-from layout_ir.passes.onnx.value_shapes import shape_of
 
 if TYPE_CHECKING:
     import onnx
@@ -51,8 +51,7 @@ def graphs_of_model(
         )
     ]  # fmt: skip
     graphs[0].pending = pending
-    first = (shape_of(tables[0][v.name]) for v in model.graph.input if v.name in tables[0])
-    graphs[0].batches = frozenset(shape[0] for shape in first if shape and isinstance(shape[0], str))
+    graphs[0].agreed = agreed_extents(graphs[0])
     waiting = [] if is_alone else [graphs[0]]
     while waiting:
         outer = waiting.pop(0)
@@ -102,7 +101,7 @@ def rewritten_graph(
         functions=before.functions,
         claimed=frozenset(name for name, (root, _) in places.items() if root in before.claimed),
     )
-    graph.pending, graph.batches, graph.counted = before.pending, before.batches, before.counted
+    graph.pending, graph.agreed, graph.counted = before.pending, before.agreed, before.counted
     graph.set_places(before, places)
     for name, (root, order) in (squeezed or {}).items():
         shape = before.shape(root)

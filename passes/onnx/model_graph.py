@@ -79,8 +79,8 @@ class Graph:
             self.outer_constants = {name: known[name] for name in outer_names(proto) if name in known}
         self.constants = {**self.outer_constants, **self.initializers, **node_constants(proto.node)}
         """All that are known: these, and what Constant nodes give."""
-        self.batches: frozenset[Extent] = frozenset() if outer is None else outer.batches
-        """The names of extents that count as 1 in bytes moved."""
+        self.agreed: Mapping[Extent, int] = {} if outer is None else outer.agreed
+        """By name, what extents of inputs count as in bytes moved (`counted_extents.agreed_extents`)."""
         self.counted: Mapping[Extent, int] = {} if outer is None else outer.counted
         """By name, what extents of inner values count as in bytes moved."""
         self.pending: dict[str, PendingTensor] = {} if outer is None else outer.pending
@@ -297,7 +297,8 @@ class Graph:
         """What an extent counts as in bytes moved."""
         if isinstance(extent, int):
             return extent
-        return 1 if extent in self.batches else self.counted.get(extent, UNKNOWN_EXTENT)
+        agreed = self.agreed.get(extent)
+        return self.counted.get(extent, UNKNOWN_EXTENT) if agreed is None else agreed
 
     def extents_of_its_own(self) -> set[str | None]:
         """The extents of values that are no numbers and no extents of inputs: their names, and None where one is not

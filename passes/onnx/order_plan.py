@@ -20,7 +20,7 @@ from layout_ir.passes.onnx.orders import (
     transposition,
 )
 from layout_ir.passes.onnx.reachable_orders import NodeChoices, ReachableOrders
-from layout_ir.passes.onnx.value_shapes import UNKNOWN_EXTENT
+from layout_ir.passes.onnx.value_shapes import CACHED_EXTENT, UNKNOWN_EXTENT
 from layout_ir.selection.solver.selection_problem import Problem, tree_edges
 
 if TYPE_CHECKING:
@@ -141,7 +141,10 @@ class Plan:
         known = "known at run time only; the orders are right for every size, and of least cost for"
         notes = [f"{', '.join(given)}: {known} the shapes that are given"] if given else []
         if open_names:
-            compared = f"1 for the first of an input, {UNKNOWN_EXTENT} for others (--shape says which)"
+            compared = (
+                f"1 for the first of an input, {CACHED_EXTENT} for one to which a Concat appends, {UNKNOWN_EXTENT} for "
+                "others (--shape says which)"
+            )
             notes.append(f"{', '.join(open_names)}: {known} those that are compared: {compared}")
         return notes
 

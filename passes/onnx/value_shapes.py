@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 UNKNOWN_EXTENT = 64
 """The extent for which a dim of an input counts whose extent only the run time knows, in bytes moved.
 
-Those that are the first of an input count as 1. That goes by the name of the extent: a value has the same size in any
-order of its dims. Extents of other values count as what they are for inputs of that size, if that can be inferred, or
-follows from Reshapes (`counted_extents`).
+Those that are the first of an input count as 1, those of a cache as `CACHED_EXTENT`. That goes by the name of the
+extent: a value has the same size in any order of its dims. Extents of other values count as what they are for inputs
+of that size, if that can be inferred, or follows from Reshapes (`counted_extents`).
 """
+CACHED_EXTENT = 1024
+"""The extent for which a dim of an input counts to which the model appends: of what the calls before have left, as the
+keys and values of a decoder, much more than one call brings."""
 
 
 class Shapes(dict[str, Shape | None]):

@@ -14,7 +14,7 @@ from layout_ir.passes.onnx.counted_extents import keep_counts
 from layout_ir.passes.onnx.model_graph import Graph, Node
 from layout_ir.passes.onnx.node_inference import infer_results
 from layout_ir.passes.onnx.typed_graphs import typed_graphs
-from layout_ir.passes.onnx.value_shapes import UNKNOWN_EXTENT
+from layout_ir.passes.onnx.value_shapes import CACHED_EXTENT, UNKNOWN_EXTENT
 from tests.passes.onnx.optimized import initializer, model_of, transpose, value
 
 
@@ -188,6 +188,61 @@ def test_extents_of_branches_are_evaluated_too():
     assert len(inner) == 2
     for graph in inner:
         assert graph.nbytes("mask") == 4 * UNKNOWN_EXTENT * 2 * UNKNOWN_EXTENT
+
+
+def _appended(cache: str, *, to: str = "new") -> onnx.ModelProto:
+    """Keys `new`, as many as there are words, appended to the cache, and the mask of all, cut to the words:
+    its length `total` has a name of its own."""
+    nodes = [
+        oh.make_node("Exp", ["words"], ["exp"]),
+        transpose("exp", "new", 0, 2, 1, 3),
+        oh.make_node("Concat", [cache, to], ["keys"], axis=-2),
+        transpose("keys", "turned", 0, 1, 3, 2),
+        oh.make_node("MatMul", ["queries", "turned"], ["scores"]),
+        oh.make_node("Shape", ["old"], ["first"], start=2, end=3),
+        oh.make_node("Shape", ["mask"], ["t"], start=1, end=2),
+        oh.make_node("Slice", ["mask", "first", "t", "axes"], ["own"]),
+        oh.make_node("Unsqueeze", ["own", "axes"], ["row"]),
+        oh.make_node("Unsqueeze", ["row", "last"], ["weights"]),
+        oh.make_node("Mul", ["queries", "weights"], ["y"]),
+    ]
+    inputs = [
+        *(value("words", "N", "words", 2, 8), value("queries", "N", 2, "words", 8)),
+        *(value("mask", "N", "total"), value("old", "N", 2, "past", 8), value("other", "N", 2, "more", 8)),
+    ]
+    results = [value("scores", *"abcd"), value("y", *"efgh")]
+    constants = [
+        initializer("axes", [1]),
+        initializer("last", [3]),
+        initializer("zeros", np.zeros((1, 2, 3, 8))),
+    ]
+    return model_of(nodes, inputs, results, constants)
+
+
+def test_what_a_model_appends_to_counts_as_a_cache_and_the_mask_of_all_as_long_as_both():
+    (graph,) = typed_graphs(_appended("old"), None, {}, {}, {}, {})
+    length = CACHED_EXTENT + UNKNOWN_EXTENT
+    assert graph.nbytes("old") == 4 * 2 * CACHED_EXTENT * 8
+    assert graph.nbytes("keys") == graph.nbytes("turned") == 4 * 2 * length * 8
+    assert graph.nbytes("scores") == 4 * 2 * UNKNOWN_EXTENT * length
+    assert graph.nbytes("mask") == 4 * length
+    assert graph.nbytes("y") == 4 * 2 * UNKNOWN_EXTENT * 8
+
+
+def test_a_transposed_cache_is_one_as_well():
+    model = _appended("old")
+    model.graph.node.insert(0, transpose("stored", "old", 1, 2, 0, 3))
+    (given,) = [each for each in model.graph.input if each.name == "old"]
+    given.CopyFrom(value("stored", "past", "N", 2, 8))
+    (graph,) = typed_graphs(model, None, {}, {}, {}, {})
+    assert graph.nbytes("stored") == 4 * 2 * CACHED_EXTENT * 8
+
+
+@pytest.mark.parametrize(("cache", "to"), [("zeros", "new"), ("old", "zeros"), ("old", "other")])
+def test_negative_what_nothing_computed_is_appended_to_is_no_cache(cache: str, to: str):
+    (graph,) = typed_graphs(_appended(cache, to=to), None, {}, {}, {}, {})
+    assert graph.nbytes("old") == 4 * 2 * UNKNOWN_EXTENT * 8
+    assert graph.nbytes("mask") == 4 * UNKNOWN_EXTENT
 
 
 # Rounds --------------------------------------------------------------------------------------------------------------
