@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from platform import machine
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, Intege
 from layout_ir.passes.onnx.node_models.quantized_operators import runtime_windows
 from layout_ir.passes.onnx.node_models.same_order import SOFTMAXES, Softmax
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
+from layout_ir.passes.onnx.transpose_speed import ELEMENT_NS, counted_shape, ns_by_element
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ _FLOAT_BITS = 32
 """Bits of an element that QuantizeLinear takes, mostly."""
 SMALL_NODE = 1 << 4
 """The cost of a node that moves next to nothing: a Reshape, a Gather of a shape."""
+_NS_OF_SLOWNESS = 1 << 13
+"""The nanoseconds that a Transpose takes longer for the dims that it moves, for a cost of 1."""
 CHANGED_NODE = 1
 """The cost of a node on other dims than it came with: of equal choices, the one nearest to the model is taken."""
 
@@ -66,6 +70,10 @@ class Consumer:
     counts_kernel_moves: bool = False
     """Whether it counts what kernels move inside; without, it decides only between choices whose Transposes move as
     much."""
+    moves_by_element: bool = False
+    """Whether its Transposes take longer where they move elements or short rows by themselves (`transpose_speed`)."""
+    weighs_dims: bool = False
+    """Whether choices whose Transposes move as much are told apart by that."""
     transpose_kib: int = 1
     """The kibibytes that a Transpose counts as besides those that it reads and writes: of choices that move as many,
     the one with fewest Transposes is taken."""
@@ -94,19 +102,32 @@ class Consumer:
             return SMALL_NODE
         steps = self.steps(source, target, shape)
         if len(steps) == 1:
-            return min(self.move_cost(source, target, shape, nbytes), FORBIDDEN)
+            whole = self.move_cost(source, target, shape, nbytes)
+            return min(whole + self.slowness(source, target, shape), FORBIDDEN)
         cost = 0
         for step in steps:
             if shape is not None and self.is_same_memory(source, step, shape):
                 cost += SMALL_NODE
             else:
-                cost += self.move_cost(source, step, shape, nbytes)
+                cost += self.move_cost(source, step, shape, nbytes) + self.slowness(source, step, shape)
             source = step
         return min(cost, FORBIDDEN)
 
     def transpose_cost(self, nbytes: int) -> int:
         """The cost of a Transpose that reads and writes `nbytes` bytes."""
         return (-(-nbytes // 1024) + self.transpose_kib) * KIBIBYTE
+
+    def slowness(self, source: Order, target: Order, shape: Shape | None) -> int:
+        """The cost of the dims that a Transpose moves; much less than that of the bytes."""
+        if not self.weighs_dims or shape is None or is_blocked(source) or is_blocked(target):
+            return 0
+        return ns_by_element(source, target, counted_shape(shape)) // _NS_OF_SLOWNESS
+
+    def largest_slowness(self, shape: Shape | None) -> int:
+        """The most that `slowness` is for tensors of a shape."""
+        if not self.weighs_dims or shape is None:
+            return 0
+        return ELEMENT_NS * prod(counted_shape(shape)) // _NS_OF_SLOWNESS
 
     def move_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
         """The cost of the one node that reads and writes `nbytes` bytes: a Transpose, or a reorder of blocks."""
@@ -208,6 +229,7 @@ CONSUMERS = {
             joins_quantized=True,
             converts_halves=_IS_X86,
             counts_kernel_moves=True,
+            moves_by_element=True,
         ),
     )
 }
@@ -245,4 +267,5 @@ def _blocked(name: str, block: int) -> Consumer:
         fuses_quantization=True,
         makes_unsigned=_IS_X86,
         converts_halves=_IS_X86,
+        moves_by_element=True,
     )

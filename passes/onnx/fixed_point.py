@@ -13,7 +13,8 @@ chosen. That cost least, so d is not negative: the graph as it is costs least to
 
 * Reorders of a value cost then what they cost now. A Reshape that moves dims of one element alone, which stands for
   such a reorder, may take and give what that may; so may a Squeeze with the Unsqueeze behind it, where both keep all
-  other dims in their order: to move what is between them costs what it costs to move the value.
+  other dims in their order: to move what is between them costs what it costs to move the value. Not where a Transpose
+  may take longer for the dims that it moves, in which those of one element count.
 * An Unsqueeze may have been written for a node that broadcasts its operand. While the rank of the result is not known,
   neither of the two has a choice: both stay as they were beside what was chosen.
 * A constant in n orders costs n - 1 small nodes, and one for a changed node where its own order is not among them. Let
@@ -22,9 +23,10 @@ chosen. That cost least, so d is not negative: the graph as it is costs least to
 
 Units anywhere. Dims of one element may have come to lie where no option had them. Then what is compared is the cost of
 Transposes. That is a multiple of the greatest common divisor of what single ones cost. All else that a choice for the
-graph before can cost (changed nodes and small ones, reorders of constants and of dims of one element) has a largest
-sum. A choice with less to transpose now is one for then that costs no more than that sum besides; where the sum is
-above what the optimum has of it by less than the divisor, that is less than the optimum. So there is none.
+graph before can cost (changed nodes and small ones, reorders of constants and of dims of one element, the dims that
+Transposes move) has a largest sum. A choice with less to transpose now is one for then that costs no more than that sum
+besides; where the sum is above what the optimum has of it by less than the divisor, that is less than the optimum. So
+there is none.
 """
 
 from __future__ import annotations
@@ -126,7 +128,8 @@ def _divisor(plan: Plan) -> int:
 
 
 def _largest_moves(plan: Plan) -> int:
-    """The most that reorders which are no Transposes can cost: those of constants, and of dims of one element.
+    """The most that reorders can cost besides Transposes: those of constants, of dims of one element, and what
+    Transposes cost for the dims that they move.
 
     They lead to orders that somebody asks for, each to one.
     """
@@ -138,15 +141,16 @@ def _largest_moves(plan: Plan) -> int:
             asked.update([values.members[name].root for name in what.node.inputs if name])
         elif isinstance(what, Demand):
             asked[values.member(what.name).root] += 1
-    most = 0
+    most = slowest = 0
     for root, orders in values.orders.items():
         shape = plan.graph.shape(root)
+        slowest += min(asked[root], len(orders) - 1) * plan.problem.consumer.largest_slowness(shape)
         if root in plan.graph.constants:
             most += min(asked[root], len(orders) - 1)
         elif shape is not None and 1 in shape:
             alike = len({without_units(order, shape) for order in orders})
             most += min(asked[root], len(orders) - alike)
-    return SMALL_NODE * most
+    return SMALL_NODE * most + slowest
 
 
 class Embedding:
@@ -211,10 +215,16 @@ class Embedding:
 
     def _moves_as_whole(self, bare: str) -> bool:
         """Whether to move a value that lacks its dims of one element costs what it costs to move it with them."""
+        if not self._moves_units_freely(self.plan.graph.shape(self.squeezed[bare][0])):
+            return False
         consumer, shape = self.plan.problem.consumer, self.now.values.graph.shape(bare)
         nbytes = consumer.counted_bytes(self.plan.graph, self.squeezed[bare][0])
         others = consumer.counted_bytes(self.now.values.graph, bare)
         return costs_alike(consumer, shape, nbytes) == costs_alike(consumer, shape, others)
+
+    def _moves_units_freely(self, shape: Shape | None) -> bool:
+        """Whether Transposes of tensors of a shape cost the same wherever dims of one element lie."""
+        return not self.exact or not self.plan.problem.consumer.largest_slowness(shape)
 
     def _units(self, shape: Shape | None) -> Shape | None:
         """The shape whose dims of one element are not looked at: none where it is to be exact."""
@@ -277,6 +287,7 @@ class Embedding:
         return (
             bool(root)
             and root == other
+            and (node.op_type == "Identity" or self._moves_units_freely(shape))
             and all(
                 without_units(_composed(source, option.ins[0]), shape)
                 == without_units(_composed(target, option.outs[0]), shape)

@@ -25,8 +25,10 @@ def check_model(
 
     model, folder = read_model(source)
     consumer = replace(consumer_named(target), transpose_kib=_transpose_kib(certificate))
-    if consumer.counts_kernel_moves and not _counts_kernel_moves(certificate):
+    if consumer.counts_kernel_moves and not _says(certificate, "kernel_moves", default=True):
         consumer = consumer.without_kernel_moves()
+    if consumer.moves_by_element and _says(certificate, "weighs_dims", default=False):
+        consumer = replace(consumer, weighs_dims=True)
     graphs = typed_graphs(model, folder, shapes, {}, {}, {})
     problem = model_problem(reached_orders(graphs, OrderPropagation(consumer)), consumer)
     compare_problems(certificate, problem.numbers)
@@ -41,7 +43,8 @@ def _transpose_kib(certificate: dict[str, Any]) -> int:
     return kib
 
 
-def _counts_kernel_moves(certificate: dict[str, Any]) -> bool:
-    """Whether what kernels move inside counts in a certificate."""
+def _says(certificate: dict[str, Any], what: str, *, default: bool) -> bool:
+    """What a certificate says of what counts in it; `default` where it says nothing."""
     origin = certificate.get("origin")
-    return not isinstance(origin, dict) or cast("dict[str, Any]", origin).get("kernel_moves") is not False
+    said: object = cast("dict[str, Any]", origin).get(what) if isinstance(origin, dict) else None
+    return said if isinstance(said, bool) else default

@@ -204,6 +204,9 @@ class OrderSearch:
             self.propagation = OrderPropagation(self.consumer)
             reached = [self.propagation.reachable(part.values.graph) for part in reached]
             choice = self._planned(reached, choice.before)
+        if self._moves_by_element(choice):
+            self.consumer = replace(self.consumer, weighs_dims=True)
+            choice = self._planned(choice.reached, choice.before)
         if self._ends_runtime(choice):
             choice = self._without_turned_halves(choice)
         # There is nothing better, or the search ended before it found it.
@@ -287,6 +290,17 @@ class OrderSearch:
         if not choice.solution.is_optimal or after < before:
             return False
         return after > before or choice.solution.cost < before + _cost_of_nodes(choice.reached)
+
+    def _moves_by_element(self, choice: _Choice) -> bool:
+        """Whether Transposes would be written that take longer for the dims that they move, which nobody looked at."""
+        if not self.consumer.moves_by_element or self.consumer.weighs_dims or self._stays(choice):
+            return False
+        weighing = replace(self.consumer, weighs_dims=True)
+        return choice.solution.is_optimal and any(
+            weighing.slowness(move.source, move.target, plan.graph.shape(move.root))
+            for plan in choice.plans
+            for move in plan.moves
+        )
 
     def _ends_runtime(self, choice: _Choice) -> bool:
         """Whether ONNX Runtime would end itself at what would be written."""
@@ -420,6 +434,7 @@ class OrderSearch:
             "costs": None,
             "transpose_kib": consumer.transpose_kib,
             "kernel_moves": consumer.counts_kernel_moves,
+            "weighs_dims": consumer.weighs_dims,
         }
         extra = {"origin": origin, "omitted": len(solution.omitted)}
         certificate = problem.certificate(found, self._seconds_left(), extra=extra)

@@ -33,6 +33,7 @@ from layout_ir.passes.onnx.reachable_orders import (
     ReachableOrders,
     Values,
 )
+from layout_ir.passes.onnx.transpose_speed import counted_shape
 from layout_ir.selection.bit_sets import bits_of, only_member
 from layout_ir.selection.solver.certificate import certify
 from layout_ir.selection.solver.selection_problem import (
@@ -451,6 +452,8 @@ def costs_alike(consumer: Consumer, shape: Shape | None, nbytes: int) -> object:
     whole = consumer.transpose_cost(nbytes)
     if consumer.block or whole >= FORBIDDEN:
         return shape, nbytes
+    if consumer.weighs_dims and shape is not None:
+        return whole, counted_shape(shape)
     return whole, () if shape is None or 1 not in shape else tuple([extent == 1 for extent in shape])
 
 
@@ -461,12 +464,17 @@ def _reorder_costs(consumer: Consumer, shape: Shape | None, nbytes: int) -> _Reo
         return lambda source, targets: [
             consumer.reorder_cost(source, each, shape, nbytes) for each in targets
         ]
-    if shape is None or 1 not in shape:
+    if shape is None or (1 not in shape and not consumer.weighs_dims):
         return lambda source, targets: [whole] * len(targets)
 
     def costs(source: Order, targets: Sequence[Order]) -> list[int]:
         own = without_units(source, shape)
-        return [SMALL_NODE if without_units(each, shape) == own else whole for each in targets]
+        return [
+            SMALL_NODE
+            if without_units(each, shape) == own
+            else whole + consumer.slowness(source, each, shape)
+            for each in targets
+        ]
 
     return costs
 

@@ -18,6 +18,8 @@ import layout_ir as li
 from layout_ir.errors import LayoutError
 from layout_ir.passes.onnx import model_certificate, typed_graphs
 from layout_ir.passes.onnx.order_search import OrderSearch
+from layout_ir.passes.onnx.orders import identity
+from layout_ir.passes.onnx.transpose_speed import ns_by_element
 from layout_ir.selection.solver import selection_problem
 from tests.passes.onnx.blocked_networks import BLOCK, Op, floats, left, moves, names, network, optimized
 from tests.passes.onnx.operators import CASES, Case
@@ -257,6 +259,49 @@ def test_negative_fewer_bytes_in_more_transposes_are_no_gain(target: str):
     result.certificate["origin"]["transpose_kib"] = -1
     with pytest.raises(LayoutError, match="transpose_kib = -1"):
         model_certificate.check_model(result.certificate, result.model, target, {})
+
+
+def _heads(batch: int) -> onnx.ModelProto:
+    """Queries, keys and values of 4 heads, cut from one tensor and brought into pictures with their channels second."""
+    nodes = [
+        transpose("x", "t", 2, 0, 3, 1, 4),
+        oh.make_node("Split", ["t"], ["q", "k", "v"], axis=0, num_outputs=3),
+    ]
+    outputs: list[onnx.ValueInfoProto] = []
+    for name in "qkv":
+        nodes += [
+            oh.make_node("Squeeze", [name, "axes"], [f"{name}_rows"]),
+            oh.make_node("Reshape", [f"{name}_rows", "bare"], [f"{name}_heads"]),
+            transpose(f"{name}_heads", f"{name}_turned", 0, 2, 1),
+            oh.make_node("Reshape", [f"{name}_turned", "pictures"], [f"{name}_pictures"]),
+        ]
+        outputs.append(value(f"{name}_pictures", 4 * batch, 32, 16, 16))
+    constants = [
+        initializer("axes", [0]),
+        initializer("bare", [4 * batch, 256, 32]),
+        initializer("pictures", [4 * batch, 32, 16, 16]),
+    ]
+    return model_of(nodes, [value("x", batch, 256, 3, 4, 32)], outputs, constants)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_of_transposes_that_move_as_much_those_are_written_that_the_runtime_moves_in_runs(batch: int):
+    model = _heads(batch)
+    result = check_optimized(model, target="ort-cpu", certificate=True)
+    assert result.after.nbytes < result.before.nbytes
+    (perm,) = [list(n.attribute[0].ints) for n in result.model.graph.node if n.op_type == "Transpose"]
+    shape = (batch, 256, 3, 4, 32)
+    assert batch > 1 or not ns_by_element(identity(5), tuple(perm), shape)
+    assert result.certificate is not None and result.certificate["origin"]["weighs_dims"]
+    model_certificate.check_model(result.certificate, result.model, "ort-cpu", {})
+
+
+def test_negative_dims_are_not_weighed_where_no_transpose_is_slow():
+    model = model_of(
+        [transpose("x", "y", 0, 2, 3, 1)], [value("x", 1, 64, 32, 32)], [value("y", 1, 32, 32, 64)]
+    )
+    result = check_optimized(model, target="ort-cpu", certificate=True)
+    assert result.certificate is not None and not result.certificate["origin"]["weighs_dims"]
 
 
 # Extents of the run time ------------------------------------------------------------------------------------------
