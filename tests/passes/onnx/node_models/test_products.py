@@ -230,6 +230,37 @@ def test_an_operand_is_transposed_by_a_flag_where_the_product_is_cheap(stack: tu
     assert op_types(check_optimized(model, target="ort-cpu").model) == ["FusedMatMul"]
 
 
+def test_negative_no_long_operand_is_turned_by_a_flag_so_that_short_ones_are_not():
+    """Attention over a graph: scores of all pairs of nodes come of much more than the nodes are."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 48, 4, 16] x, float[32, 1] w, float[64, 64] v) => (float[1, 48, 64] y)
+    <int64[3] whole = {1, 48, 64}, int64[5] pairs = {1, 4, 48, 48, 16},
+     int64[1] third = {3}, int64[1] second = {2}, int64[1] last = {-1}> {
+      heads = Transpose <perm = [0, 2, 1, 3]> (x)
+      rows = Unsqueeze (heads, third)
+      ones = Expand (rows, pairs)
+      columns = Unsqueeze (heads, second)
+      others = Expand (columns, pairs)
+      both = Concat <axis = -1> (ones, others)
+      column = MatMul (both, w)
+      scores = Squeeze (column, last)
+      shares = Softmax <axis = -1> (scores)
+      sums = MatMul (shares, heads)
+      turned = Transpose <perm = [0, 2, 1, 3]> (sums)
+      joined = Reshape (turned, whole)
+      y = MatMul (joined, v)
+    }"""
+    model = onnx.parser.parse_model(text)
+    del model.graph.input[1:]
+    rng = np.random.default_rng(0)
+    for name, shape in (("w", (32, 1)), ("v", (64, 64))):
+        model.graph.initializer.append(initializer(name, rng.standard_normal(shape).astype(np.float32)))
+    feeds: Feeds = {"x": rng.standard_normal((1, 48, 4, 16)).astype(np.float32)}
+    result = check_optimized(model, feeds, target="ort-cpu")
+    (product,) = [node for node in result.model.graph.node if "w" in node.input]
+    assert product.op_type == "MatMul" and product.input[1] == "w"
+
+
 def test_negative_no_cache_is_turned_so_that_one_word_is_not():
     """Attention of few words to many of a cache: the values of the cache stay the right operand, as they are."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
