@@ -172,10 +172,13 @@ def needs_type(op_type: str) -> bool:
 
 
 def would_abort(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
-    """Whether ONNX's inference of the node, whose inputs are of these `types`, would end the process."""
+    """Whether ONNX's inference of the node, whose inputs are of these `types`, may end the process: that of what is in
+    its subgraphs, too, of which no types are known."""
     is_slice = node.op_type == "Slice" and not node.domain and bool(node.input)
-    return lacks_type(node, types) or (
-        is_slice and node.input[0] in types and has_negative_extent(types[node.input[0]])
+    if is_slice and node.input[0] in types and has_negative_extent(types[node.input[0]]):
+        return True
+    return lacks_type(node, types) or any(
+        needs_type(inner.op_type) or inner.op_type == "Slice" for inner in nodes_within(node)
     )
 
 
@@ -195,7 +198,7 @@ def _look_by_look(
     model: onnx.ModelProto, infer: Callable[[onnx.ModelProto], onnx.ModelProto]
 ) -> tuple[onnx.ModelProto, list[onnx.NodeProto]]:
     """What `infer` finds where it sees a Slice only once it has found what the Slice cuts, and nodes for whose results
-    it has computed an extent below 0 no more; and these nodes, of the graph itself."""
+    it has computed an extent below 0 no more; and these nodes."""
     looks = looks_at_nodes(model, _graphs(model))
     if looks is None:
         return infer(model), []
@@ -204,13 +207,19 @@ def _look_by_look(
         model.CopyFrom(given)
         return _at_all_of_it(model, infer)
 
+    inner: list[onnx.NodeProto] = []
+
     def infer_part(part: onnx.ModelProto) -> onnx.ModelProto:
         # What a node has in its subgraphs may take looks of its own; all others are of one look, and the values that
         # they share with other parts are no results of windows: inference follows no elements through those.
-        is_flat = WITH_SUBGRAPHS.isdisjoint([node.op_type for node in part.graph.node])
-        return infer(part) if is_flat else _at_all_of_it(part, infer)[0]
+        if WITH_SUBGRAPHS.isdisjoint([node.op_type for node in part.graph.node]):
+            return infer(part)
+        found, makers = _at_all_of_it(part, infer)
+        inner.extend(makers)
+        return found
 
-    return infer_in_parts(model, looks.of_nodes, infer_part)
+    found, makers = infer_in_parts(model, looks.of_nodes, infer_part)
+    return found, makers + inner
 
 
 def _at_all_of_it(

@@ -168,6 +168,13 @@ def test_a_node_of_an_extent_below_0_is_named(case: str):
     assert found in model.graph.node if case != "declared" else found is None
 
 
+@pytest.mark.parametrize("case", [case for case in COMPUTED if case != "behind others"])
+def test_a_node_of_a_branch_is_named_too(case: str):
+    """But for one behind another Slice, at which inference of a branch ends with an error, as ONNX Runtime does."""
+    found = node_of_negative_extent(_in_a_branch(COMPUTED[case]))
+    assert found is not None and found.op_type in {node.op_type for node in COMPUTED[case].graph.node}
+
+
 @pytest.mark.parametrize("case", COMPUTED)
 def test_behind_a_branch_that_gives_a_value_of_the_graph_around_it_too(case: str):
     model = onnx.ModelProto()
@@ -287,6 +294,16 @@ def test_one_node_alone_is_not_asked_either():
     node = oh.make_node("Slice", ["x", "start", "end"], ["y"])
     assert would_abort(node, {"x": oh.make_tensor_type_proto(FLOAT, [-1, 4])})
     assert not would_abort(node, {"x": oh.make_tensor_type_proto(FLOAT, [2, 4])})
+
+
+@pytest.mark.parametrize(("op_type", "ends"), [("Slice", True), ("EyeLike", True), ("Relu", False)])
+def test_a_node_with_a_branch_is_not_asked_where_what_it_has_there_may_end_the_process(
+    op_type: str, ends: bool
+):
+    inner = oh.make_node(op_type, ["x", "start", "end"] if op_type == "Slice" else ["x"], ["y"])
+    branch = oh.make_graph([inner], "branch", [], [oh.make_tensor_value_info("y", FLOAT, None)])
+    node = oh.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)
+    assert would_abort(node, {"c": oh.make_tensor_type_proto(onnx.TensorProto.BOOL, [])}) == ends
 
 
 def test_the_copies_of_such_a_model_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -145,6 +145,28 @@ def test_a_node_that_needs_a_type_is_inferred_once_it_has_one():
     assert _shape(model) == (3, 2)
 
 
+@pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
+def test_a_node_of_a_branch_whose_extents_are_open_does_not_crash_what_looks_at_single_nodes(target: str):
+    branches = [
+        oh.make_graph([oh.make_node(op, ["t"], [f"{op}_result"])], op, [], [
+            oh.make_tensor_value_info(f"{op}_result", FLOAT, [None, None])
+        ])
+        for op in ("Neg", "EyeLike")
+    ]  # fmt: skip
+    nodes = [
+        oh.make_node("Transpose", ["x"], ["t"]),
+        oh.make_node("If", ["c"], ["e"], then_branch=branches[0], else_branch=branches[1]),
+        oh.make_node("Transpose", ["e"], ["y"]),
+    ]
+    inputs = [
+        oh.make_tensor_value_info("x", FLOAT, ["N", "M"]),
+        oh.make_tensor_value_info("c", onnx.TensorProto.BOOL, []),
+    ]
+    graph = oh.make_graph(nodes, "g", inputs, [oh.make_tensor_value_info("y", FLOAT, [None, None])])
+    model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", 16)], ir_version=8)
+    assert len(li.optimize_onnx(model, target).model.graph.node) == 3
+
+
 def test_negative_a_model_with_a_node_without_its_input_is_refused():
     node = oh.make_node(
         "LabelEncoder", [""], ["y"], domain="ai.onnx.ml", keys_strings=["a"], values_int64s=[1]
