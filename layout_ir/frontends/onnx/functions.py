@@ -104,6 +104,30 @@ def _word(function: onnx.FunctionProto) -> str:
 
 def check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.FunctionProto]) -> None:
     """Raises OnnxImportError where a function calls itself, or where the inlined model would be too large."""
+    count, bytes = written_out(nodes, functions)
+    written = [*nodes, *(node for function in functions.values() for node in function.node)]
+    most_nodes = max(FLOOR_NODES, GROWTH * len(_with_nodes_within(written)))
+    most_bytes = max(FLOOR_BYTES, GROWTH * sum(node.ByteSize() for node in written))
+    for what, there, most in (("nodes", count, most_nodes), ("bytes", bytes, most_bytes)):
+        if there > most:
+            raise too_large(there, what, f"at most {most} are imported from a model of this size")
+
+
+def too_large(count: int, what: str, most: str) -> OnnxImportError:
+    """The error that functions make so many nodes, or bytes; `most` says how many are taken."""
+    word = count if count < 2**63 else "more than 2^63"
+    return OnnxImportError(
+        f"the functions of the model, written out at their calls, make {word} {what}; {most}"
+    )
+
+
+def written_out(
+    nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.FunctionProto]
+) -> tuple[int, int]:
+    """How many nodes, and bytes of them, there are with the bodies of functions in place of their calls.
+
+    Raises OnnxImportError where a function calls itself.
+    """
     sizes: dict[Key, tuple[int, int]] = {}
 
     def size(body: Sequence[onnx.NodeProto]) -> tuple[int, int]:
@@ -134,17 +158,7 @@ def check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.Fun
                 stack.append((key, True))
                 called = dict.fromkeys(_key(node) for node in _with_nodes_within(functions[key].node))
                 stack += [(other, False) for other in called if other in functions]
-    count, bytes = size(nodes)
-    written = [*nodes, *(node for function in functions.values() for node in function.node)]
-    most_nodes = max(FLOOR_NODES, GROWTH * len(_with_nodes_within(written)))
-    most_bytes = max(FLOOR_BYTES, GROWTH * sum(node.ByteSize() for node in written))
-    for what, there, most in (("nodes", count, most_nodes), ("bytes", bytes, most_bytes)):
-        if there > most:
-            word = there if there < 2**63 else "more than 2^63"
-            raise OnnxImportError(
-                f"the functions of the model, written out at their calls, make {word} {what}; "
-                f"at most {most} are imported from a model of this size"
-            )
+    return size(nodes)
 
 
 def _with_nodes_within(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from layout_ir.frontends.onnx.functions import called_functions, domain_of, too_large, written_out
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.inference_in_parts import infer_in_parts
 from layout_ir.frontends.onnx.negative_extents import (
@@ -52,6 +53,9 @@ _NEEDS_TYPE = frozenset(("DictVectorizer", "EyeLike", "LabelEncoder", "RegexFull
 """The operators whose inference dereferences the type of the first input unseen: of all operators of onnx 1.23, those
 on which it crashed among 30,000 nodes that lacked inputs, types and attributes."""
 
+_MOST_NODES = 1 << 20
+"""More nodes than this, with the bodies of functions at each of their calls, take it minutes."""
+
 _HIDDEN = "hidden "
 """In front of the operator of a node that inference does not see: an operator that it does not know."""
 
@@ -73,6 +77,8 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         model.CopyFrom(given)
         for node in filter(_lacks_default, _nodes(model.graph)):
             node.CopyFrom(with_defaults(node))
+    if model.functions:
+        check_calls(model)
     hidden: list[onnx.NodeProto] = []
     is_alone = not nested and not model.functions
     bodies = _bodies(model, is_alone)
@@ -109,15 +115,26 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
         raise OnnxImportError(f"the model is not valid: {error}") from error
 
 
+def check_calls(model: onnx.ModelProto) -> None:
+    """Raises OnnxImportError where inference, which looks at the body of a function at each call, would see a function
+    that calls itself, or more nodes than it can."""
+    opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
+    count, _ = written_out(model.graph.node, called_functions(model, opsets))
+    if count > _MOST_NODES:
+        raise too_large(count, "nodes", f"shape inference looks at {_MOST_NODES} at most")
+
+
 def node_of_negative_extent(model: onnx.ModelProto) -> onnx.NodeProto | None:
     """A node of a model with Slices that gives a result with an extent below 0; None where inference tells of none.
 
-    Whoever has not taken care of it, as ONNX Runtime has not, aborts when it infers a Slice of such a result.
+    Whoever has not taken care of it, as ONNX Runtime has not, aborts when it infers a Slice of such a result. Raises
+    OnnxImportError as `check_calls` does.
     """
     import onnx.checker
     import onnx.inliner
 
     if model.functions:
+        check_calls(model)
         try:
             model = onnx.inliner.inline_local_functions(model)
         except (onnx.checker.ValidationError, RuntimeError, ValueError):

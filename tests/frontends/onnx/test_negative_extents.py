@@ -10,6 +10,8 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+import layout_ir as li
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.negative_extents import looks_at_nodes
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, node_of_negative_extent, would_abort
 from layout_ir.frontends.onnx.subgraphs import graphs_within
@@ -313,7 +315,7 @@ def test_the_copies_of_such_a_model_are_explained(tmp_path: Path, capsys: pytest
     assert "2 ops, no copy" in capsys.readouterr().out
 
 
-def test_negative_functions_that_call_themselves_tell_of_no_node():
+def test_negative_functions_that_call_themselves_are_refused():
     opsets = [oh.make_opsetid("", 18), oh.make_opsetid("my", 1)]
     call = oh.make_node("F", ["x"], ["y"], domain="my")
     graph = oh.make_graph(
@@ -323,4 +325,39 @@ def test_negative_functions_that_call_themselves_tell_of_no_node():
         [oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
     )
     function = oh.make_function("my", "F", ["x"], ["y"], [call], opsets)
-    assert node_of_negative_extent(oh.make_model(graph, opset_imports=opsets, functions=[function])) is None
+    with pytest.raises(OnnxImportError, match="my.F' calls itself"):
+        node_of_negative_extent(oh.make_model(graph, opset_imports=opsets, functions=[function]))
+
+
+def _doubling(levels: int) -> onnx.ModelProto:
+    """Functions of which each calls the next twice, the last one a Relu."""
+    opsets = [oh.make_opsetid("", 18), oh.make_opsetid("my", 1)]
+
+    def body(level: int) -> list[onnx.NodeProto]:
+        if level == levels:
+            return [oh.make_node("Relu", ["a"], ["b"])]
+        name = f"F{level + 1}"
+        return [oh.make_node(name, [a], [b], domain="my") for a, b in (("a", "t"), ("t", "b"))]
+
+    functions = [oh.make_function("my", f"F{k}", ["a"], ["b"], body(k), opsets) for k in range(levels + 1)]
+    values = [oh.make_tensor_value_info(name, FLOAT, [2, 3]) for name in ("x", "y")]
+    nodes = [
+        oh.make_node("Transpose", ["x"], ["t"]),
+        oh.make_node("F0", ["t"], ["u"], domain="my"),
+        oh.make_node("Transpose", ["u"], ["y"]),
+    ]
+    graph = oh.make_graph(nodes, "g", values[:1], values[1:])
+    return oh.make_model(graph, opset_imports=opsets, functions=functions, ir_version=9)
+
+
+@pytest.mark.parametrize("look", [infer_shapes, node_of_negative_extent])
+def test_negative_functions_that_would_make_too_many_nodes_are_not_looked_at(look: Any):
+    with pytest.raises(OnnxImportError, match="shape inference looks at"):
+        look(_doubling(40))
+    assert look(_doubling(4)) is not None or look is node_of_negative_extent
+
+
+@pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
+def test_such_functions_are_called_as_before(target: str):
+    model = _doubling(40)
+    assert li.optimize_onnx(model, target).model.graph.node == model.graph.node
