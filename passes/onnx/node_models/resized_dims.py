@@ -39,6 +39,8 @@ class Resize(SameOrder):
         own = _kernel(resized, rank)
         kernels = ("space", "picture") if own is not None and _is_linear_picture(node) else (own,)
         is_nearest = node.text("mode", "nearest") == "nearest"
+        if own is None and not is_nearest and not _is_known(node, resized):
+            return  # what runs it takes the dims, whichever they are, only where they are
         for option in super().options(node, ins, outs):
             places = [option.outs[0].index(dim) for dim in resized]
             has_kernel = set(places) == set(resized) if own is None else _kernel(places, rank) in kernels
@@ -91,6 +93,15 @@ def _resized(node: Node) -> list[int]:
     if scales is not None and len(scales) == len(dims):
         return [dim for dim, scale in zip(dims, scales, strict=True) if scale != 1]
     return [dim for dim in dims if before[dim] is None or len(after) != rank or before[dim] != after[dim]]
+
+
+def _is_known(node: Node, dims: Sequence[int]) -> bool:
+    """Whether all of these dims are resized: scales say so, or extents that are numbers."""
+    before, after = node.shape(0) or (), node.result_shape() or ()
+    return _scales(node) is not None or (
+        len(before) == len(after)
+        and all(isinstance(before[dim], int) and isinstance(after[dim], int) for dim in dims)
+    )
 
 
 def _scales(node: Node) -> Sequence[float] | None:

@@ -325,7 +325,7 @@ def test_negative_functions_that_call_themselves_are_refused():
         [oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
     )
     function = oh.make_function("my", "F", ["x"], ["y"], [call], opsets)
-    with pytest.raises(OnnxImportError, match="my.F' calls itself"):
+    with pytest.raises(OnnxImportError, match=r"my\.F' calls itself"):
         node_of_negative_extent(oh.make_model(graph, opset_imports=opsets, functions=[function]))
 
 

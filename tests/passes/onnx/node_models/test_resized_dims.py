@@ -6,11 +6,12 @@ from itertools import permutations, product
 from random import Random
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.helper as oh
 import pytest
 
-from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
+from tests.passes.onnx.optimized import Feeds, check_optimized, initializer, model_of, transpose, value
 from tests.seeds import seeds
 
 ORDERS = list(permutations(range(4)))
@@ -88,3 +89,31 @@ def test_batch_and_channels_may_change_places():
 def test_negative_antialiased_pictures_keep_their_places():
     model = resized_between((0, 3, 1, 2), (0, 2, 3, 1), False, antialias=1)
     assert check_optimized(model).after.count == 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "order", "back", "opset"),
+    [
+        ("linear", (3, 2, 0, 1), (2, 3, 1, 0), 17),
+        ("linear", (0, 3, 1, 2), (0, 2, 3, 1), 10),
+        ("linear", (0, 4, 1, 2, 3), (0, 2, 3, 4, 1), 17),
+        ("cubic", (0, 3, 1, 2), (0, 2, 3, 1), 17),
+    ],
+)
+def test_negative_where_scales_are_computed_dims_stay(
+    mode: str, order: tuple[int, ...], back: tuple[int, ...], opset: int
+):
+    """No kernel resizes whichever dims it is told to."""
+    rank = len(order)
+    nodes = [
+        transpose("x", "a", *order),
+        oh.make_node("Resize", ["a", "s"] if opset == 10 else ["a", "", "s"], ["b"], mode=mode),
+        transpose("b", "y", *back),
+    ]
+    inputs = [value("x", *(8, 6, 4, 2, 3)[:rank]), value("s", rank)]
+    model = model_of(nodes, inputs, [value("y", *"abcde"[:rank])], opset=opset)
+    scales = np.array([1, 1] + [0.5] * (rank - 2), np.float32)
+    extents = (8, 6, 4, 2, 3)[:rank]
+    feeds: Feeds = {"x": np.random.default_rng(0).standard_normal(extents).astype(np.float32), "s": scales}
+    for target in ("onnx", "ort-cpu"):
+        assert check_optimized(model, feeds, target).after.count == 2
