@@ -36,7 +36,7 @@ def fused_model(path: str) -> onnx.ModelProto:
             model = onnx.ModelProto.FromString(Path(_written(written, folder)).read_bytes())
         bring_inside(model.graph, Path(folder))
     # Its fusions give the values of a graph and of a subgraph one name (GatherSliceToSplitFusion, 1.32), and one
-    # constant to a graph twice (1.25).
+    # constant to a graph twice (1.25), or beside the Constant of a subgraph that gives it (1.32).
     distinguish_values(model.graph, names_twice(model.graph))
     for graph in graphs_within(model.graph):
         _drop_repeated_constants(graph)
@@ -72,11 +72,14 @@ def _written(path: str, folder: str) -> str:
 
 
 def _drop_repeated_constants(graph: onnx.GraphProto) -> None:
-    """Takes out the initializers of a graph that are there already, name and all."""
+    """Takes out the initializers of a graph that are there already, name and all, or that a Constant gives."""
     tensors = {tensor.name: tensor for tensor in graph.initializer}
-    if len(tensors) < len(graph.initializer) and all(
-        tensors[each.name] == each for each in graph.initializer
-    ):
+    if any(tensors[each.name] != each for each in graph.initializer):
+        return
+    for node in graph.node:
+        if node.op_type == "Constant":
+            tensors.pop(node.output[0], None)
+    if len(tensors) < len(graph.initializer):
         del graph.initializer[:]
         graph.initializer.extend(tensors.values())
 

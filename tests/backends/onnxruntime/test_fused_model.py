@@ -11,6 +11,7 @@ import pytest
 
 from layout_ir.backends.onnxruntime.fused_model import fused_model
 from layout_ir.errors import LayoutError
+from layout_ir.passes.onnx.graph_check import check_names
 from tests.passes.onnx.blocked_networks import Op, floats, names, network, session
 
 
@@ -98,3 +99,32 @@ def test_negative_a_model_that_onnx_runtime_does_not_take_is_named(tmp_path: Pat
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(LayoutError, match="does not take the model"):
         fused_model(str(tmp_path / "model.onnx"))
+
+
+def test_a_constant_of_a_subgraph_is_there_once(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    g (float[4, 3, 6] x, float start) => (float[4, 3, 6] y) {
+      sum, y = Scan <num_scan_inputs = 1, body = each (float s, float[3, 6] row) => (float t, float[3, 6] r)
+          <float zero = {0}> {
+        mean = ReduceMean <keepdims = 0> (row)
+        c = Greater (mean, zero)
+        part = If (c) <
+          then_branch = cut () => (float[?, ?] p)
+              <int64[1] first = {0}, int64[1] axis = {1}, float[3, 6] ones = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}> {
+            end = Constant <value = int64[1] {3}> ()
+            q = Slice (row, first, end, axis)
+            p = Concat <axis = 1> (q, q)
+          },
+          else_branch = same () => (float[?, ?] o) { o = Identity (row) }>
+        t = Add (s, mean)
+        r = Mul (row, part)
+      }> (start, x)
+    }"""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    fused = fused_model(str(path))
+    check_names(fused.graph)
+    feeds = {"x": floats(4, 3, 6), "start": np.zeros((), np.float32)}
+    want, found = (session(m, "ORT_DISABLE_ALL").run(None, feeds)[0] for m in (onnx.load(path), fused))
+    np.testing.assert_array_equal(found, want)
