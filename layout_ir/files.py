@@ -266,21 +266,31 @@ def _check_writable(path: str) -> None:
         raise OSError(errno.EINVAL, str(error), path) from error
 
 
-def _check_distinct(one: str, other: str) -> None:
-    """Raises LayoutError where two names stand for one file, or both for standard output.
+def check_kept(read: str | None, *written: str | None) -> None:
+    """Raises LayoutError where one of the files `written` is the one that is `read`: a report would replace it."""
+    for path in written:
+        if read is not None and path is not None and _is_one_file(read, path):
+            same = "" if path == read else f", the same file as '{path}',"
+            raise LayoutError(
+                f"'{read}'{same} is read, and a result would be written over it: name another file"
+            )
 
-    Devices and pipes take what comes.
-    """
+
+def _check_distinct(one: str, other: str) -> None:
+    """Raises LayoutError where two names stand for one file, or both for standard output."""
     if one == other == "-":
         raise LayoutError("two results would go to standard output: name a file for one of them")
-    if "-" in (one, other) or (os.path.exists(one) and not os.path.isfile(one)):
-        return
-    same = os.path.realpath(one) == os.path.realpath(other)
-    if not same and os.path.exists(one) and os.path.exists(other):
-        same = os.path.samefile(one, other)
-    if same:
+    if _is_one_file(one, other):
         which = f"both to '{one}'" if one == other else f"to '{one}' and '{other}', which are one file"
         raise LayoutError(f"two results would be written {which}: name two files")
+
+
+def _is_one_file(one: str, other: str) -> bool:
+    """Whether two names stand for one file. Devices and pipes take what comes."""
+    if "-" in (one, other) or (os.path.exists(one) and not os.path.isfile(one)):
+        return False
+    same = os.path.realpath(one) == os.path.realpath(other)
+    return same or (os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other))
 
 
 @contextmanager

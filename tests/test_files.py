@@ -536,6 +536,33 @@ def test_negative_a_pair_with_one_file_is_refused(
     assert path.read_text() == "before"
 
 
+REPORTS: dict[str, Callable[[str, str], int]] = {
+    "optimize": lambda a, b: _tool("optimize", a, "--certificate", b),
+    "a page": lambda a, b: _tool("optimize", a, "--html", b),
+    "compile-reorders": lambda a, b: _tool("compile-reorders", a, "-o", "out.o", "--header", b),
+    "calibrate": lambda a, b: _tool("calibrate", "--reorders", a, "-o", b),
+    "layout-opt": lambda _, b: _opt(f'layout-optimize{{report="{b}"}}'),
+    "explain-model": lambda a, b: _tool("explain-model", a, "--svg", b),
+}
+
+
+@pytest.mark.parametrize("tool", REPORTS)
+@pytest.mark.parametrize("other", ["p.mlir", "./p.mlir", "link"])
+def test_negative_what_is_read_is_not_written_over(
+    place: Path, tool: str, other: str, capsys: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("fast_sugiyama", reason="needs the extra 'draw'")
+    Path("link").symlink_to("p.mlir")
+    before = Path("p.mlir").read_text()
+    assert REPORTS[tool]("p.mlir", other) == 1
+    assert "is read, and a result would be written over it" in capsys.readouterr().err
+    assert Path("p.mlir").read_text() == before
+
+
+def test_a_program_may_be_written_where_it_was_read(place: Path):
+    assert _tool("optimize", "p.mlir", "-o", "p.mlir") == 0
+
+
 def test_negative_what_a_pass_wrote_goes_when_a_later_one_fails(
     place: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -39,7 +39,7 @@ from layout_ir.api.program_text import register_dialects
 from layout_ir.diagnostics import Diagnostic, Location, Severity, handling, unforeseen_in_pass
 from layout_ir.entry_points import multiverse
 from layout_ir.errors import LayoutError, UnforeseenError, show_traceback, unforeseen_as_error
-from layout_ir.files import MOST_WITHOUT_SIZE, all_or_none, read_stream, read_whole, write_result
+from layout_ir.files import MOST_WITHOUT_SIZE, all_or_none, check_kept, read_stream, read_whole, write_result
 from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.frontends.mlir.verify_module import verify_module
 from layout_ir.passes.layout_pass import LayoutPass
@@ -272,6 +272,7 @@ class LayoutOptMain(xDSLOptMain):
         check_output(self.args.output_file)
         output = self.args.output_file or "-"
         try:
+            check_kept(self.args.input_file, *self._reports())
             # What passes write appears with the result, or not at all.
             with all_or_none(output, *self._reports()) as results:
                 status = self._execute(output)

@@ -164,11 +164,12 @@ def _table(found: Calibration, path: str) -> str:
 def _reorders(args: argparse.Namespace) -> int:
     from xdsl.utils.exceptions import DiagnosticException
 
-    from layout_ir.files import all_or_none, write_result
+    from layout_ir.files import all_or_none, check_kept, write_result
     from layout_ir.passes.selection.options.targets import target_named
     from layout_ir.passes.selection.translation.from_ir import build
     from layout_ir.tools.program import load_program, pass_error
 
+    check_kept(args.reorders, args.output)
     with all_or_none(args.output):
         module = load_program(args.reorders, shapes=args.shapes or ())
         try:
@@ -239,7 +240,7 @@ def _ops(args: argparse.Namespace) -> int:
 
     from layout_ir.api.measure_settings import check_measure
     from layout_ir.api.measured_selection import keep_prices, measured_costs
-    from layout_ir.files import all_or_none, write_result
+    from layout_ir.files import all_or_none, check_kept, write_result
     from layout_ir.passes.selection.costs.price_table import PriceTable
     from layout_ir.tools.program import load_program, pass_error
 
@@ -248,6 +249,7 @@ def _ops(args: argparse.Namespace) -> int:
     seconds = OPS_SECONDS if args.measure_seconds is None else args.measure_seconds
     threads = 1 if args.threads is None else args.threads
     check_measure("all", seconds, threads)
+    check_kept(args.ops, args.output)
     before = _prices_in(args.output)
     with all_or_none(args.output):
         module = load_program(args.ops, shapes=args.shapes or ())

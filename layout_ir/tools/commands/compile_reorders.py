@@ -59,10 +59,11 @@ def run(args: argparse.Namespace) -> int:
     """Writes the files. Raises LayoutError or TextError, before anything is written, and OSError."""
     from layout_ir.backends.llvm.aot.reorder_library import ReorderLibrary
     from layout_ir.backends.llvm.machine.known_cpus import features_needed
-    from layout_ir.files import all_or_none, write_result
+    from layout_ir.files import all_or_none, check_kept, write_result
     from layout_ir.tools.program import load_program
 
     kind = kind_of_output(args)
+    check_kept(args.program, args.output, args.header)
     with all_or_none(args.output, args.header):
         machine = machine_of(args)
         module = load_program(args.program, allow_unregistered=args.allow_unregistered_dialect)

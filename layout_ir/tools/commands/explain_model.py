@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the copies, and writes pictures of the graph. Raises LayoutError where the file is none of the kinds, or
     is not valid, and where an option is for another kind."""
     from layout_ir.execution_graphs.recognition import is_onnx, read_graph
-    from layout_ir.files import all_or_none, write_result
+    from layout_ir.files import all_or_none, check_kept, write_result
     from layout_ir.tools.program import input_shapes
 
     draws = args.html is not None or args.svg is not None
@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         from layout_ir.drawing.graph_placement import check_installed
 
         check_installed()
+    check_kept(args.file, args.html, args.svg)
     shapes = input_shapes(args.shapes or ())
     if args.target is not None and not is_onnx(args.file):
         raise LayoutError(f"{args.file} is no ONNX model: --target says who is to run an ONNX model")

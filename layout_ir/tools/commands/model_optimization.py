@@ -21,7 +21,7 @@ _SHOWN = 10
 def run(args: argparse.Namespace) -> int:
     """Prints the report; writes the model to `-o`, the proof to `--certificate` and pictures of both graphs."""
     from layout_ir.api.optimizing import optimize_onnx
-    from layout_ir.files import all_or_none, write_result
+    from layout_ir.files import all_or_none, check_kept, write_result
     from layout_ir.passes.onnx.optimize_model import SEARCH_SECONDS
     from layout_ir.tools.execution_drawing import draw_models
     from layout_ir.tools.program import input_shapes, shipped_network
@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
         check_installed()
     shapes = input_shapes(args.shapes or ())
     files = (args.output, args.certificate, args.html, args.svg)
+    check_kept(args.model, *files[1:])
     with all_or_none(*files):
         with ProgressLine(f"optimizing {printable(args.model)}"):
             result = optimize_onnx(

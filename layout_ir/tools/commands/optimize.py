@@ -185,7 +185,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the report; writes the program to `-o`, its certificate to `--certificate`, and pictures of it."""
-    from layout_ir.files import all_or_none, write_result
+    from layout_ir.files import all_or_none, check_kept, write_result
     from layout_ir.tools.program import is_model, load_program
 
     is_for_model = args.output is not None and is_model(args.output)
@@ -211,6 +211,7 @@ def run(args: argparse.Namespace) -> int:
 
         check_installed()
     files = (args.output, args.certificate, args.html, args.svg, object_file)
+    check_kept(args.model, *files[1:])
     with all_or_none(*files):
         with ProgressLine(f"reading {printable(args.model)}"):
             module = load_program(
