@@ -25,6 +25,7 @@ from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import MOVED_INSIDE, RUNTIME_NODE, NodeModel
 from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, IntegerMatMul, MatMul
 from layout_ir.passes.onnx.node_models.quantized_operators import runtime_windows
+from layout_ir.passes.onnx.node_models.resized_dims import Resize
 from layout_ir.passes.onnx.node_models.same_order import SOFTMAXES, Softmax
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.passes.onnx.transpose_speed import ELEMENT_NS, counted_shape, ns_by_element
@@ -80,7 +81,7 @@ class Consumer:
 
     def without_kernel_moves(self) -> Consumer:
         """This consumer, to whom it is all the same what kernels move inside."""
-        models = {**self.models, **dict.fromkeys(SOFTMAXES, Softmax()), **runtime_windows(part=MOVED_INSIDE)}
+        models = {**self.models, **dict.fromkeys(SOFTMAXES, Softmax()), **_kernels(part=MOVED_INSIDE)}
         return replace(self, models=models, counts_kernel_moves=False)
 
     def counted_bytes(self, graph: Graph, name: str) -> int:
@@ -207,13 +208,19 @@ of bytes as the left ones are, and with constant ones."""
 
 _IS_X86 = machine().lower() in ("x86_64", "amd64", "i386", "i686")
 
+
+def _kernels(part: int) -> dict[str, NodeModel]:
+    """The operators for which ONNX Runtime has several kernels, one of `part` of what they take longer counting."""
+    return {"Resize": Resize(part=part), **runtime_windows(part=part)}
+
+
 _RUNTIME = {
     **MODELS,
     "MatMul": FusedMatMul(converts_halves=_IS_X86),
     "MatMulInteger": IntegerMatMul(packs_constants=True),
     "Gemm": Gemm(packs_constants=True),
     **dict.fromkeys(SOFTMAXES, Softmax(part=1)),
-    **runtime_windows(part=1),
+    **_kernels(part=1),
 }
 
 CONSUMERS = {
@@ -261,7 +268,7 @@ def _blocked(name: str, block: int) -> Consumer:
     return Consumer(
         name,
         summary,
-        with_blocks({**_RUNTIME, **runtime_windows(part=MOVED_INSIDE)}, block),
+        with_blocks({**_RUNTIME, **_kernels(part=MOVED_INSIDE)}, block),
         block=block,
         starters=STARTERS,
         fuses_quantization=True,
