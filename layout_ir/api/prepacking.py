@@ -17,7 +17,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -345,7 +346,7 @@ def prepack(
     for what, found in (("formats", each), ("scales", given), ("out", weights if out is None else out)):
         if len(found) != count:
             raise LayoutError(f"{what} has {len(found)} entries, expected {count}, one for each weight")
-    dims = (channels,) if isinstance(channels, int) else tuple(channels)
+    dims = (index(channels),) if isinstance(channels, SupportsIndex) else tuple(channels)
     arrays = [np.ascontiguousarray(weight) for weight in weights]
     packings: list[WeightPacking] = []
     for number, (array, fmt, scale) in enumerate(zip(arrays, each, given, strict=True)):

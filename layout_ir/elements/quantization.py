@@ -220,7 +220,10 @@ def conversion_between(
             raise LayoutError(f"zero point {wrong} of {dtype}: expected integers from {low} to {high}")
     if not any(isinstance(x, np.ndarray) for x in scales) and scales[0] == scales[1]:
         scales = [None, None]
-    every = (zeros[0], *scales, _given(beta, "beta", 0), zeros[1])
+    kept = _given(beta, "beta", 0)
+    if kept is not None and not np.isfinite(kept).all():
+        raise LayoutError(f"beta {beta} is not a finite number")
+    every = (zeros[0], *scales, kept, zeros[1])
     given: dict[str, Any] = {
         name: x
         for name, x in zip(PARAMETERS, every, strict=True)

@@ -60,23 +60,29 @@ def bases_of(layout: Layout) -> Bases:
         result["offset" if axis == MEMORY else axis] = [images.get(k, none) for k in range(max(images) + 1)]
     result.setdefault("offset", [])
     if layout.swizzle is not None:
-        result["offset"] = _swizzled(result["offset"], layout.swizzle, layout.rank)
+        result["offset"] = _swizzled(result["offset"], layout, layout.swizzle)
     return result
 
 
 def _swizzled(
-    bases: list[tuple[int, ...]], swizzle: tuple[int, int, int], rank: int
+    bases: list[tuple[int, ...]], layout: Layout, swizzle: tuple[int, int, int]
 ) -> list[tuple[int, ...]]:
-    """Images of the bits of swizzled addresses: the swizzle is its own inverse, and linear."""
+    """Images of the bits of swizzled addresses: the swizzle is its own inverse, and linear.
+
+    A bit that no index moves turns no other one. Raises LayoutError where such a one is turned: an image cannot say
+    that it is set.
+    """
     bits, base, shift = swizzle
-    none = (0,) * rank
-    width = max(len(bases), base + bits)
-    plain = [*bases, *[none] * (width - len(bases))]
-    result = list(plain)
-    for k in range(bits):
-        if base + shift + k < width:
-            result[base + shift + k] = _xor(plain[base + shift + k], plain[base + k])
-    return result[: len(bases)] if result[len(bases) :] == [none] * (width - len(bases)) else result
+    result = list(bases)
+    for low in range(base, base + bits):
+        high = low + shift
+        if high < len(bases) and any(bases[high]):
+            if not any(bases[low]):
+                raise LayoutError(
+                    f"triton cannot say {layout}: its swizzle turns bit {low} of an address, which no index moves"
+                )
+            result[high] = _xor(bases[high], bases[low])
+    return result
 
 
 def _xor(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
@@ -187,8 +193,11 @@ def _unswizzled(
             continue
         plain = list(bases)
         for k in range(bits):
-            plain[first + k] = _xor(bases[first + k], bases[base + k])
-        if all(sum(value.bit_count() for value in image) <= 1 for image in plain):
+            if any(bases[first + k]):
+                plain[first + k] = _xor(bases[first + k], bases[base + k])
+        moved = [image for image in plain if any(image)]
+        is_plain = all(sum(value.bit_count() for value in image) == 1 for image in moved)
+        if is_plain and len(set(moved)) == len(moved):
             return plain, (bits, base, shift)
     return bases, None
 

@@ -168,6 +168,13 @@ def test_scales_of_groups_are_one_for_each_channel_of_each_group():
     assert np.array_equal(found, np.clip(wanted, -128, 127).ravel())
 
 
+@pytest.mark.parametrize("channels", [1, np.int64(1), (1,), [np.int32(1)]])
+def test_the_dim_of_the_channels_is_any_whole_number(channels: Any):
+    x = np.ones((2, 3, 1, 1), np.float32)
+    [found] = li.prepack([x], "oihw", dtype="i8", scales=[[0.5, 0.25, 0.125]], channels=channels)
+    assert found.tolist() == [2, 4, 8] * 2
+
+
 @pytest.mark.parametrize("shape", [(1, 8, 1, 1, 4), (13, 3, 2, 1, 1), (3, 20, 5, 2, 1)])
 @pytest.mark.parametrize("compensation", [(), ("s8s8", "zero_point")])
 @pytest.mark.parametrize("tag", ["Abcde8a", "Abcde16a", "acbde", "aBdec16b", "aBCde4b16c4b"])

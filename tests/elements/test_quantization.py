@@ -99,6 +99,8 @@ def test_arrays_come_with_the_call_as_they_were():
         ("i8", "i8", {"scale": (1e300, None)}),  # no number of f32
         ("i8", "i8", {"scale": (1.0, 1e-300)}),  # 0 as f32
         ("i8", "f32", {"beta": 1e300}),  # no number of f32
+        ("i8", "f32", {"beta": float("nan")}),
+        ("i8", "f32", {"beta": np.array(np.inf)}),
     ],
 )
 def test_negative_numbers_that_mean_nothing_are_refused(src: str, dst: str, given: dict[str, Any]):

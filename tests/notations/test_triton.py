@@ -50,6 +50,33 @@ def test_random_powers_of_two_are_linear():
         assert (again.addresses() == layout.addresses()).all()
 
 
+def test_swizzles_beside_bits_that_no_index_moves_mean_what_they_say_or_are_refused():
+    rng = random.Random(2)
+    printed = refused = 0
+    for _ in range(1500):
+        bits = rng.randint(1, 3)
+        swizzle = f"Sw<{bits},{rng.randint(0, 3)},{rng.randint(bits, 4)}>"
+        shape = [1 << rng.randint(1, 3) for _ in range(rng.randint(1, 3))]
+        strides = [1 << rng.randint(0, 6) for _ in shape]
+        text = f"{swizzle} o 0 o ({','.join(map(str, shape))}):({','.join(map(str, strides))})"
+        try:
+            layout = NOTATIONS["cute"].parse(text)
+            again = TRITON.parse(TRITON.print(layout))
+        except LayoutError as error:
+            refused += "triton cannot say" in str(error)
+            continue
+        assert isinstance(layout, Layout) and isinstance(again, Layout)
+        assert again.shape == layout.shape and (again.addresses() == layout.addresses()).all(), text
+        printed += 1
+    assert printed > 300 and refused > 300
+
+
+def test_negative_a_swizzle_that_turns_a_bit_of_no_index_is_refused():
+    layout = NOTATIONS["cute"].parse("Sw<1,1,1> o 0 o (8):(4)")
+    with pytest.raises(LayoutError, match="turns bit 1 of an address, which no index moves"):
+        TRITON.print(layout)
+
+
 def test_permuted_bits_are_read():
     rng = random.Random(1)
     for _ in range(200):

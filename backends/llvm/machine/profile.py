@@ -19,6 +19,8 @@ from layout_ir.errors import LayoutError
 BUILT_IN = "built in"
 
 _LARGEST_BYTES = 1 << 40
+FARTHEST_PREFETCH = 1 << 32
+"""Bytes by which prefetches run ahead at most: as far as a plan may say."""
 _LARGEST_NS = 1e6
 
 
@@ -104,6 +106,8 @@ class MachineProfile:
                 continue
             whole = field.type == "int"
             kind, most = ((int,), _LARGEST_BYTES) if whole else ((int, float), _LARGEST_NS)
+            if field.name == "prefetch_distance":
+                most = FARTHEST_PREFETCH
             if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(value):
                 raise LayoutError(f"{field.name} = {value!r} is no {'whole ' if whole else ''}number")
             if not (whole <= value <= most):

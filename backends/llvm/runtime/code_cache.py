@@ -81,6 +81,15 @@ def read(name: str) -> bytes | None:
     return content if sound else None
 
 
+def keeps() -> bool:
+    """Whether files can be kept: nobody else may write in the folder, and this process may; it is made if missing."""
+    try:
+        with _opened(create=True) as where:
+            return where is not None and os.access(".", os.W_OK | os.X_OK, dir_fd=where)
+    except OSError:
+        return False
+
+
 def is_there(name: str) -> bool:
     """Whether there is a file of that name, sound or not."""
     try:

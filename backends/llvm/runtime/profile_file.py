@@ -13,7 +13,8 @@ A measurement during which others had the CPU says what they left: it is not kep
 built in; the next one measures again, a third one keeps what it finds whatever else goes on.
 
 Without the variable it is `off` where CI=true, as in continuous integration, so that plans are the same everywhere, and
-`on` elsewhere. Where nothing can be kept (LAYOUT_IR_CACHE=off) only `force` measures.
+`on` elsewhere. Where nothing can be kept (LAYOUT_IR_CACHE=off, or a folder that others may write to, or this process
+may not) only `force` measures.
 """
 
 from __future__ import annotations
@@ -123,8 +124,9 @@ def measured_once(volume: int) -> None:
         if "measured" in _state:
             return
         mode, profile = calibration_mode(), None
-        folder = code_cache.folder()
-        if mode == "force" or (mode == "on" and host().measured is None and folder is not None):
+        is_due = mode == "force" or (mode == "on" and host().measured is None)
+        folder = code_cache.folder() if is_due and code_cache.keeps() else None
+        if mode == "force" or folder is not None:
             _state["measured"] = None  # what measures compiles reorders, too
             profile = _measured(folder, insists=mode == "force")
         _state["measured"] = profile

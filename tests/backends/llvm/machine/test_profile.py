@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
+from layout_ir.backends.llvm.machine.profile import FARTHEST_PREFETCH, MachineProfile, built_in_profile
+from layout_ir.dialects.kernel.micro_kernel_verifier import FARTHEST
 from layout_ir.errors import LayoutError
 
 PROFILE = built_in_profile(1 << 20, 32 << 20)
@@ -49,6 +50,10 @@ def test_zen_3_streams_slowly_to_places_that_share_a_set_and_from_smaller_volume
     assert built_in_profile(512 << 10, 64 << 20, "znver3").streaming_volume == 2 * known.streaming_volume
 
 
+def test_prefetches_run_as_far_ahead_as_a_plan_may_say():
+    assert replace(PROFILE, prefetch_distance=FARTHEST).prefetch_distance == FARTHEST == FARTHEST_PREFETCH
+
+
 def test_negative_other_processors_go_by_their_caches():
     assert built_in_profile(1 << 20, 32 << 20, "znver4") == PROFILE
 
@@ -58,7 +63,8 @@ def test_negative_other_processors_go_by_their_caches():
     [
         ("cached_ns", float("nan")), ("cached_ns", float("inf")), ("memory_ns", -1.0), ("memory_ns", "1"),
         ("page_ns", 1e9), ("sequences", 0), ("sequences", 2.5), ("sequences", True), ("streaming_volume", 1 << 50),
-        ("prefetch_distance", None), ("source", 3), ("source", "two\nlines"), ("source", "x" * 1000),
+        ("prefetch_distance", None), ("prefetch_distance", FARTHEST_PREFETCH + 1),
+        ("source", 3), ("source", "two\nlines"), ("source", "x" * 1000),
     ],
 )  # fmt: skip
 def test_negative_entries_that_no_machine_has(name: str, value: Any):

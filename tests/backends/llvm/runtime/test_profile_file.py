@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -125,11 +126,19 @@ def test_negative_off_neither_reads_nor_measures(
     assert capsys.readouterr().err == "" and host().measured is None
 
 
+@pytest.mark.parametrize("folder", ["off", os.devnull])
 def test_negative_where_nothing_can_be_kept_nothing_is_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setenv("LAYOUT_IR_CACHE", "off")
+    monkeypatch.setenv("LAYOUT_IR_CACHE", folder)
     measured_once(host().l2 + 1)
+    assert capsys.readouterr().err == "" and host().measured is None
+
+
+def test_negative_where_others_may_write_nothing_is_measured(cache: Path, capsys: pytest.CaptureFixture[str]):
+    cache.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="others may write to it"):
+        measured_once(host().l2 + 1)
     assert capsys.readouterr().err == "" and host().measured is None
 
 
