@@ -29,7 +29,7 @@ from layout_ir.backends.llvm.emission.strided_kernels import (
     chosen_kernel,
     strided_kernels,
 )
-from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 
 _NEAR = 1 << 10
 """Bytes between rows of the source up to which arrays that L2 does not hold are read in the order of memory: as few
@@ -77,12 +77,19 @@ def _run(machine: Machine) -> str:
     b.do(f"br i1 {b.compare('slt', begin, end)}, label %some, label %done")
     b.label("%some")
 
-    # A dim around the innermost that lies together in the source changes places with the one next to it.
+    # A dim around the innermost that lies together in the source changes places with the one next to it, where there
+    # is enough of it for a transpose in registers, or where the two are interleaved: else few elements would be moved
+    # at a time, and those beside them again and again.
     inner, around = b.sub(dims, 1), b.sub(dims, 2)
     chosen.set(0, -1)
+    apart = copy.get(b.add(inner, SRC))
+    least = b.select(b.compare("sle", run, 2), LANE // 2, LANE)
     with b.loop(0, inner) as d:
+        column = b.mul(copy.get(b.add(d, COUNT)), run)
+        useful = b.put(f"or i1 {b.compare('sge', column, least)}, {b.compare('eq', apart, column)}")
         together = b.compare("eq", copy.get(b.add(d, SRC)), run)
-        chosen.set(0, b.select(together, d, chosen.get(0)))
+        useful = b.put(f"and i1 {useful}, {together}")
+        chosen.set(0, b.select(useful, d, chosen.get(0)))
     with b.when(b.compare("sge", chosen.get(0), 0)):
         other = chosen.get(0)
         for first in (COUNT, SRC, DST):
