@@ -34,7 +34,7 @@ from layout_ir.passes.onnx.model_constants import PendingTensor, pending_of
 from layout_ir.passes.onnx.names_in_use import drop_constants, unused_constants
 from layout_ir.passes.onnx.optimized_model import OptimizedModel, Traffic
 from layout_ir.passes.onnx.order_search import OrderSearch, SearchOptions
-from layout_ir.passes.onnx.runtime_names import rename_shapes_of_products
+from layout_ir.passes.onnx.runtime_names import rename_shapes
 from layout_ir.passes.onnx.shared_dequantization import merge_dequantizations
 from layout_ir.passes.onnx.typed_graphs import TypedModel
 from layout_ir.passes.onnx.unsigned_integers import make_moved_integers_unsigned
@@ -258,7 +258,7 @@ def _chosen(
         # Of nodes that became others, or one with others. What nobody used before is not for us to drop.
         if left_over := unused_constants(result.stored.graph, is_nested=is_nested) - idle:
             drop_constants(result.stored.graph, left_over)
-        rename_shapes_of_products(result.stored.graph, result.pending)
+        rename_shapes(result.stored.graph, result.pending)
     return result
 
 

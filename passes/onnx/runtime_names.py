@@ -5,6 +5,9 @@ Where it makes a Gemm of a MatMul and an Add on more than two dims, it puts Resh
 whether a node has that name, not whether a constant has (1.32), and in what it saved, constants do. As it was saved
 nothing is left to fuse; in other orders of dims something may be, and the session is not made ("attempt to replace the
 existing tensor").
+
+Where it makes one Reshape of several, it calls the shape after the first of them, `first_new_shape`; nodes without
+names are all alike to it.
 """
 
 from __future__ import annotations
@@ -23,12 +26,15 @@ if TYPE_CHECKING:
 _TAKEN = re.compile(r"gemm_(input|output)_shape(_token_\d+)?")
 
 
-def rename_shapes_of_products(graph: onnx.GraphProto, kept: Container[str]) -> None:
+def rename_shapes(graph: onnx.GraphProto, kept: Container[str]) -> None:
     """Gives constants that have such a name another one, in place, but for inputs, results and `kept`."""
     constants = {tensor.name for tensor in graph.initializer}
     constants.update(node.output[0] for node in graph.node if node.op_type == "Constant")
     constants.difference_update(value.name for value in (*graph.input, *graph.output))
-    found = sorted(name for name in constants if _TAKEN.fullmatch(name) and name not in kept)
+    joined = {f"{node.name}_new_shape" for node in graph.node if node.op_type == "Reshape"}
+    found = sorted(
+        name for name in constants if (name in joined or _TAKEN.fullmatch(name)) and name not in kept
+    )
     if found:
         taken = names_of(graph)
         rename_values(graph, {name: fresh_name(f"{name}_given", taken) for name in found})

@@ -45,6 +45,36 @@ def test_a_shape_that_onnx_runtime_would_call_so_gets_another_name(name: str):
     assert _loads(result)
 
 
+def _reshapes(node: str, shape: str) -> onnx.ModelProto:
+    """Transposes that meet, a Reshape to a shape of this name, and two Reshapes side by side, the first one `node`."""
+    nodes = [
+        transpose("x", "t", 0, 2, 1),
+        oh.make_node("Relu", ["t"], ["u"]),
+        transpose("u", "v", 0, 2, 1),
+        oh.make_node("Reshape", ["v", shape], ["p"], name="first"),
+        oh.make_node("Neg", ["p"], ["q"]),
+        oh.make_node("Reshape", ["q", "flat"], ["r"], name=node),
+        oh.make_node("Reshape", ["r", "last"], ["y"], name="second"),
+    ]
+    shapes = ((shape, [6, 4]), ("flat", [24]), ("last", [4, 6]))
+    constants = [initializer(name, np.array(extents)) for name, extents in shapes]
+    return model_of(nodes, [value("x", 2, 3, 4)], [value("y", 4, 6)], constants)
+
+
+@pytest.mark.parametrize("node", ["", "joined"])
+def test_a_shape_that_reshapes_would_have_once_they_are_one_gets_another_name(node: str):
+    name = f"{node}_new_shape"
+    assert not _loads(_reshapes(node, name))
+    result = check_optimized(_reshapes(node, name)).model
+    assert f"{name}_given" in [tensor.name for tensor in result.graph.initializer]
+    assert _loads(result)
+
+
+def test_negative_a_shape_of_another_name_stays():
+    result = check_optimized(_reshapes("joined", "other_new_shape")).model
+    assert "other_new_shape" in [tensor.name for tensor in result.graph.initializer] and _loads(result)
+
+
 @pytest.mark.parametrize("name", ["gemm_input_shapes", "my_gemm_input_shape", "gemm_input_shape_given"])
 def test_negative_other_names_stay(name: str):
     result = check_optimized(_model(name)).model
