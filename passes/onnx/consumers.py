@@ -27,6 +27,7 @@ from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, Intege
 from layout_ir.passes.onnx.node_models.quantized_operators import runtime_windows
 from layout_ir.passes.onnx.node_models.resized_dims import Resize
 from layout_ir.passes.onnx.node_models.same_order import SOFTMAXES, Softmax
+from layout_ir.passes.onnx.node_models.shapes import Gather
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.passes.onnx.transpose_speed import ELEMENT_NS, counted_shape, ns_by_element
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
@@ -211,7 +212,7 @@ _IS_X86 = machine().lower() in ("x86_64", "amd64", "i386", "i686")
 
 def _kernels(part: int) -> dict[str, NodeModel]:
     """The operators for which ONNX Runtime has several kernels, one of `part` of what they take longer counting."""
-    return {"Resize": Resize(part=part), **runtime_windows(part=part)}
+    return {"Gather": Gather(part=part), "Resize": Resize(part=part), **runtime_windows(part=part)}
 
 
 _RUNTIME = {

@@ -11,7 +11,15 @@ import onnx.numpy_helper
 import pytest
 
 import layout_ir as li
-from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
+from tests.passes.onnx.optimized import (
+    Feeds,
+    check_optimized,
+    initializer,
+    model_of,
+    op_types,
+    transpose,
+    value,
+)
 
 
 @pytest.mark.parametrize("axis", range(-4, 5))
@@ -123,3 +131,38 @@ def test_negative_a_flatten_of_extents_that_the_run_time_knows_keeps_its_order()
         model, {"x": np.random.default_rng(1).uniform(size=(2, 4, 3)).astype(np.float32)}
     )
     assert "Flatten" in op_types(result.model)
+
+
+def _relative_positions(heads: int) -> onnx.ModelProto:
+    """Rows of a table, one element for each head, by the distance of two words, added to the scores of each head."""
+    nodes = [
+        oh.make_node("Gather", ["table", "distances"], ["rows"]),
+        transpose("rows", "bias", 2, 0, 1),
+        oh.make_node("Add", ["scores", "bias"], ["y"]),
+    ]
+    table = initializer("table", np.random.default_rng(0).standard_normal((32, heads)))
+    distances = value("distances", 128, 128, dtype=onnx.TensorProto.INT64)
+    scores = value("scores", heads, 128, 128)
+    return model_of(nodes, [distances, scores], [value("y", heads, 128, 128)], [table])
+
+
+@pytest.mark.parametrize(("target", "left"), [("ort-cpu", 1), ("onnx", 0)])
+def test_rows_are_looked_up_rather_than_elements_where_each_is_copied_by_itself(target: str, left: int):
+    model = _relative_positions(4)
+    rng = np.random.default_rng(0)
+    feeds: Feeds = {
+        "distances": rng.integers(0, 32, (128, 128)),
+        "scores": rng.standard_normal((4, 128, 128)).astype(np.float32),
+    }
+    assert check_optimized(model, feeds, target).after.count == left
+
+
+def test_negative_what_is_as_long_behind_the_axis_is_looked_up_in_any_order():
+    nodes = [
+        transpose("x", "t", 1, 0, 2),
+        oh.make_node("Gather", ["t", "places"], ["g"], axis=1),
+        transpose("g", "y", 1, 0, 2),
+    ]
+    places = initializer("places", [3, 1, 2])
+    model = model_of(nodes, [value("x", 8, 16, 64)], [value("y", 3, 16, 64)], [places])
+    assert check_optimized(model, target="ort-cpu").after.count == 0
