@@ -17,6 +17,7 @@ chosen_layouts       layouts without kernels -> others, between reorders
 equal_ops            equal ops on equal operands -> one
 gather_views         gathers by one index -> slices
 recognized_functions elementwise ops -> the one function that they are
+operand_scales       a scale of one operand of a product -> of the smaller one
 transposition_sinking elementwise ops on both sides of a transposition -> on one
 pad_folding          pads of their own -> pads of convolutions and pools
 dequantization_sinking moves of dequantized tensors -> moves of integers

@@ -24,6 +24,7 @@ from layout_ir.backends.onednn.rewrites.half_floats import widen_half_floats, wi
 from layout_ir.backends.onednn.rewrites.long_products import cut_long_products
 from layout_ir.backends.onednn.rewrites.merged_groups import merge_groups
 from layout_ir.backends.onednn.rewrites.node_decomposition import decompose_nodes
+from layout_ir.backends.onednn.rewrites.operand_scales import move_operand_scales
 from layout_ir.backends.onednn.rewrites.pad_folding import fold_pads
 from layout_ir.backends.onednn.rewrites.parallel_convolutions import merge_parallel_convolutions
 from layout_ir.backends.onednn.rewrites.prefix_sums import decompose_prefix_sums
@@ -48,6 +49,7 @@ def rewrite_before_selection(module: ModuleOp, function: FuncOp) -> None:
     if is_open(module):
         replace_gathers(module)
         recognize_functions(module)
+        move_operand_scales(module)
         share_repeated_matrices(module)
         sink_transpositions(module)
         fold_pads(module)
