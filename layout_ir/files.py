@@ -269,7 +269,7 @@ def _check_writable(path: str) -> None:
 def check_kept(read: str | None, *written: str | None) -> None:
     """Raises LayoutError where one of the files `written` is the one that is `read`: a report would replace it."""
     for path in written:
-        if read is not None and path is not None and _is_one_file(read, path):
+        if read is not None and path is not None and "\0" not in read + path and _is_one_file(read, path):
             same = "" if path == read else f", the same file as '{path}',"
             raise LayoutError(
                 f"'{read}'{same} is read, and a result would be written over it: name another file"

@@ -25,7 +25,6 @@ from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import MOVED_INSIDE, RUNTIME_NODE, NodeModel
 from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, IntegerMatMul, MatMul
 from layout_ir.passes.onnx.node_models.quantized_operators import runtime_windows
-from layout_ir.passes.onnx.node_models.resized_dims import Resize
 from layout_ir.passes.onnx.node_models.same_order import SOFTMAXES, Softmax
 from layout_ir.passes.onnx.node_models.shapes import Gather
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
@@ -211,8 +210,9 @@ _IS_X86 = machine().lower() in ("x86_64", "amd64", "i386", "i686")
 
 
 def _kernels(part: int) -> dict[str, NodeModel]:
-    """The operators for which ONNX Runtime has several kernels, one of `part` of what they take longer counting."""
-    return {"Gather": Gather(part=part), "Resize": Resize(part=part), **runtime_windows(part=part)}
+    """The operators of which it matters to ONNX Runtime which dims lie where, one of `part` of what that takes
+    counting."""
+    return {"Gather": Gather(part=part), **runtime_windows(part=part)}
 
 
 _RUNTIME = {
