@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
+    COST_PER_BYTE,
     COST_PER_NS,
     Candidates,
     NodeModel,
@@ -286,14 +287,15 @@ class Gather:
             yield option_of(node, {0: order}, {0: _gathered(order, axis, many)}, cost=cost)
 
     def _cost(self, node: Node, order: Order, axis: int) -> int:
-        """What it takes ONNX Runtime to copy what lies behind the axis, for each index and each place in front of it:
-        7 ns each, however short it is (1.32)."""
+        """What it takes ONNX Runtime to copy what lies behind the axis, for each index and each place in front of it,
+        above what these bytes take: each copy 7 ns, however short it is (1.32)."""
         if not self.part:
             return 0
         graph, data, result = node.graph, node.shape(0) or (), node.result_shape() or ()
         inner = prod(graph.counted_extent(data[dim]) for dim in order[order.index(axis) + 1 :])
         copies = prod(map(graph.counted_extent, result)) // max(inner, 1)
-        return 7 * copies * COST_PER_NS // self.part
+        nbytes = 2 * graph.nbytes(node.outputs[0])
+        return max(7 * copies * COST_PER_NS - nbytes * COST_PER_BYTE, 0) // self.part
 
     def looks_at(self, node: Node) -> Hashable:
         """The ranks, and the axis; where copies are counted, the extents."""
