@@ -298,13 +298,14 @@ class Gather:
         return max(7 * copies * COST_PER_NS - nbytes * COST_PER_BYTE, 0) // self.part
 
     def looks_at(self, node: Node) -> Hashable:
-        """The ranks, and the axis; where copies are counted, the extents."""
-        shapes = (node.shape(0) or (), node.result_shape() or ()) if self.part else ()
-        return (
-            ranks_of(node),
-            node.int("axis", 0),
-            *[tuple(map(node.graph.counted_extent, s)) for s in shapes],
-        )
+        """The ranks, and the axis; where copies are counted, the extents and the size of the result."""
+        key, graph = (ranks_of(node), node.int("axis", 0)), node.graph
+        if not self.part:
+            return key
+        extents = [
+            tuple(map(graph.counted_extent, each or ())) for each in (node.shape(0), node.result_shape())
+        ]
+        return *key, *extents, graph.nbytes(node.outputs[0])
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the place of its axis."""
