@@ -58,6 +58,17 @@ def test_the_smaller_operand_is_scaled(operator: str, swapped: bool, turned: str
 
 
 @needs_library
+def test_one_behind_another_is_scaled_too():
+    made, inputs = _product()
+    made.graph.node.append(node("MatMul", ("y", "ws"), "z"))
+    made.graph.node.insert(0, node("Mul", ("w", "c"), "ws"))
+    inputs["w"] = numbers((2, 3, 9, 5), 2)
+    again = model(list(made.graph.node), inputs, {"c": np.asarray(0.125, np.float32)}, "z")
+    assert _scaled(again) == [(2, 3, 1, 8), (2, 3, 1, 9)]
+    compare(again, inputs)
+
+
+@needs_library
 def test_the_right_one_is_where_the_left_one_is_larger():
     inputs = {"q": numbers((5, 7, 8)), "k": numbers((8, 3), 1)}
     nodes = [node("Mul", ("q", "c"), "s"), node("MatMul", ("s", "k"), "y")]
@@ -82,6 +93,25 @@ def test_the_right_one_is_where_the_left_one_is_larger():
 def test_negative_what_is_scaled_stays_so(given: dict[str, Any]):
     made, _ = _product(**given)
     assert _scaled(made) == [(2, 3, 8, 9)]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_negative_weights_are_not_scaled(turned: bool):
+    last = "w"
+    nodes = [node("Mul", ("q", "c"), "s")]
+    if turned:
+        nodes.append(node("Transpose", (last,), "t", perm=[1, 0]))
+        last = "t"
+    nodes.append(node("MatMul", ("s", last), "y"))
+    constants = {"c": np.array(0.25, np.float32), "w": numbers((3, 8) if turned else (8, 3), 1)}
+    assert _scaled(model(nodes, {"q": numbers((5, 7, 8))}, constants, "y")) == [(5, 7, 8)]
+
+
+@pytest.mark.parametrize("operator", ["Mul", "Div"])
+def test_negative_integers_are_not_scaled_elsewhere(operator: str):
+    inputs = {"q": np.ones((1, 8), np.int32), "k": np.ones((8, 9), np.int32)}
+    nodes = [node(operator, ("k", "c"), "s"), node("MatMul", ("q", "s"), "y")]
+    assert _scaled(model(nodes, inputs, {"c": np.array(2, np.int32)}, "y")) == [(8, 9)]
 
 
 def test_negative_what_others_use_stays_scaled():
