@@ -28,7 +28,7 @@ from layout_ir.passes.onnx.node_models.quantized_operators import runtime_window
 from layout_ir.passes.onnx.node_models.same_order import SOFTMAXES, Softmax
 from layout_ir.passes.onnx.node_models.shapes import Gather
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
-from layout_ir.passes.onnx.transpose_speed import ELEMENT_NS, counted_shape, ns_by_element
+from layout_ir.passes.onnx.transpose_speed import ELEMENT_NS, counted_shape, ns_by_element, ns_for_units
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class Consumer:
     moves_by_element: bool = False
     """Whether its Transposes take longer where they move elements or short rows by themselves (`transpose_speed`)."""
     weighs_dims: bool = False
-    """Whether choices whose Transposes move as much are told apart by that."""
+    """Whether choices whose Transposes move as much are told apart by that: asked for where some would be slow for dims
+    of one element, as to tell them apart takes longer."""
     transpose_kib: int = 1
     """The kibibytes that a Transpose counts as besides those that it reads and writes: of choices that move as many,
     the one with fewest Transposes is taken."""
@@ -123,6 +124,12 @@ class Consumer:
         if not self.weighs_dims or shape is None or is_blocked(source) or is_blocked(target):
             return 0
         return ns_by_element(source, target, counted_shape(shape)) // _NS_OF_SLOWNESS
+
+    def is_slow_for_units(self, source: Order, target: Order, shape: Shape | None) -> bool:
+        """Whether a Transpose has such a cost, once it is weighed, for where dims of one element lie."""
+        if shape is None or is_blocked(source) or is_blocked(target):
+            return False
+        return ns_for_units(source, target, counted_shape(shape)) >= _NS_OF_SLOWNESS
 
     def largest_slowness(self, shape: Shape | None) -> int:
         """The most that `slowness` is for tensors of a shape."""

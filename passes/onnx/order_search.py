@@ -292,12 +292,13 @@ class OrderSearch:
         return after > before or choice.solution.cost < before + _cost_of_nodes(choice.reached)
 
     def _moves_by_element(self, choice: _Choice) -> bool:
-        """Whether Transposes would be written that take longer for the dims that they move, which nobody looked at."""
-        if not self.consumer.moves_by_element or self.consumer.weighs_dims or self._stays(choice):
+        """Whether Transposes would be written that take longer for where dims of one element lie, which nobody looked
+        at: mostly, these may as well lie elsewhere."""
+        consumer = self.consumer
+        if not consumer.moves_by_element or consumer.weighs_dims or self._stays(choice):
             return False
-        weighing = replace(self.consumer, weighs_dims=True)
         return choice.solution.is_optimal and any(
-            weighing.slowness(move.source, move.target, plan.graph.shape(move.root))
+            consumer.is_slow_for_units(move.source, move.target, plan.graph.shape(move.root))
             for plan in choice.plans
             for move in plan.moves
         )

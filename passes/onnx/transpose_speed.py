@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import prod
 
-from layout_ir.passes.onnx.orders import Order, Shape, transposition
+from layout_ir.passes.onnx.orders import Order, Shape, identity, transposition
 from layout_ir.passes.onnx.value_shapes import UNKNOWN_EXTENT
 
 ELEMENT_NS = 3
@@ -41,6 +41,17 @@ def ns_by_element(source: Order, target: Order, extents: tuple[int, ...]) -> int
     if row > 1:
         return min(ELEMENT_NS * elements, _ROW_NS * elements // row) if row < _LONG_ROW else 0
     return 0 if _moves_one_run(perm) else ELEMENT_NS * elements
+
+
+def ns_for_units(source: Order, target: Order, extents: tuple[int, ...]) -> int:
+    """How much of that a Transpose takes because of where dims of one element lie."""
+    if 1 not in extents:
+        return 0
+    kept = [dim for dim in source if extents[dim] != 1]
+    place = {dim: k for k, dim in enumerate(kept)}
+    bare = tuple([place[dim] for dim in target if dim in place])
+    without = ns_by_element(identity(len(kept)), bare, tuple([extents[dim] for dim in kept]))
+    return max(ns_by_element(source, target, extents) - without, 0)
 
 
 @lru_cache(maxsize=4096)

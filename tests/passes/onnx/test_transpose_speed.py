@@ -8,7 +8,7 @@ from math import prod
 import pytest
 
 from layout_ir.passes.onnx.orders import Order, identity
-from layout_ir.passes.onnx.transpose_speed import ELEMENT_NS, counted_shape, ns_by_element
+from layout_ir.passes.onnx.transpose_speed import ELEMENT_NS, counted_shape, ns_by_element, ns_for_units
 
 
 def _with_one_run_moved(rank: int) -> set[Order]:
@@ -45,6 +45,23 @@ def test_a_dim_of_one_element_counts_where_it_lies_between_others():
     assert ns_by_element(identity(5), (2, 0, 3, 4, 1), extents) == ELEMENT_NS * prod(extents)
     assert ns_by_element(identity(5), (0, 2, 3, 4, 1), extents) == 0
     assert ns_by_element(identity(5), (2, 3, 4, 0, 1), extents) == 0
+
+
+@pytest.mark.parametrize("unit", range(5))
+def test_what_a_transpose_takes_for_a_dim_of_one_element_is_what_it_does_not_take_without(unit: int):
+    extents = tuple(1 if dim == unit else (7, 5, 6, 20, 9)[dim] for dim in range(5))
+    kept = [dim for dim in range(5) if dim != unit]
+    for order in permutations(range(5)):
+        bare = tuple(kept.index(dim) for dim in order if dim != unit)
+        more = ns_by_element(identity(5), order, extents) - ns_by_element(
+            identity(4), bare, tuple(extents[dim] for dim in kept)
+        )
+        assert ns_for_units(identity(5), order, extents) == max(more, 0)
+
+
+def test_negative_without_such_a_dim_nothing_is_taken_for_it():
+    assert ns_for_units(identity(3), (2, 1, 0), (64, 32, 20)) == 0
+    assert ns_by_element(identity(3), (2, 1, 0), (64, 32, 20)) > 0
 
 
 def test_short_rows_that_stay_behind_are_copied_one_by_one():
