@@ -29,11 +29,10 @@ def agreed_extents(graph: Graph) -> dict[Extent, int]:
     """By name, the extents of the inputs of a model that count otherwise than as unknown ones do: those of their first
     dims as 1, and those along which a Concat appends what the model computes as `CACHED_EXTENT`."""
     inputs = [value.name for value in graph.proto.input if value.name not in graph.constants]
-    agreed: dict[Extent, int] = {}
-    for name in inputs:
-        shape = graph.shape(name)
-        if shape and isinstance(shape[0], str):
-            agreed[shape[0]] = 1
+    shapes = [shape for shape in map(graph.shape, inputs) if shape and not is_static(shape)]
+    agreed: dict[Extent, int] = {shape[0]: 1 for shape in shapes if isinstance(shape[0], str)}
+    if not shapes:
+        return agreed
     given = set(inputs)
     """The inputs, and Transposes of them."""
     for node in graph.nodes_of_model:
