@@ -121,10 +121,11 @@ def test_a_constant_of_a_subgraph_is_there_once(tmp_path: Path) -> None:
         r = Mul (row, part)
       }> (start, x)
     }"""
+    model = onnx.parser.parse_model(text)
     path = tmp_path / "model.onnx"
-    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    path.write_bytes(model.SerializeToString())
     fused = fused_model(str(path))
     check_names(fused.graph)
     feeds = {"x": floats(4, 3, 6), "start": np.zeros((), np.float32)}
-    want, found = (session(m, "ORT_DISABLE_ALL").run(None, feeds)[0] for m in (onnx.load(path), fused))
+    want, found = (session(m, "ORT_DISABLE_ALL").run(None, feeds)[0] for m in (model, fused))
     np.testing.assert_array_equal(found, want)
