@@ -1,6 +1,7 @@
-"""Which elementwise ops are computed by one compiled loop: chains and trees of them, of one shape.
+"""Which ops are computed by one compiled loop: chains and trees of elementwise ops of one shape, and a reduction of them.
 
     div, erf, add, mul, mul      a GELU as exporters write it: what is between is in registers, and never in memory
+    sub, mul, reduce_mean        a variance: one pass over the operands
 
 An op joins the one that uses its result where that has no other user, both have one shape, and each is computed by
 itself: what a convolution or product takes as a post-op stays with it. A loop replaces primitives where it joins at
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.backends.onednn.op_group import Group, Liveness
-from layout_ir.backends.onednn.op_loops import loop_of
+from layout_ir.backends.onednn.op_loops import has_product_loop, loop_of
 from layout_ir.backends.onednn.op_primitives.primitive_operands import Values
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import is_row_major
@@ -32,7 +33,7 @@ def join_loops(groups: Sequence[Group], values: Values, liveness: Liveness, thre
     joined: dict[Group, Group] = {}
     taken: set[Group] = set()
     for root in reversed(groups):
-        if root in taken or not _is_elementwise(root):
+        if root in taken or not (_is_elementwise(root) or _is_reduction(root)):
             continue
         members = _members(root, of, taken, values)
         if len(members) == 1:
@@ -63,6 +64,8 @@ def _without_slow_primitive(group: Group, threads: int) -> Group:
 
 def _is_faster_by_loop(op: Operation) -> bool:
     """Whether a loop is faster than kernels of the library that handle several elements at once."""
+    if isinstance(op, nn.MatmulOp):
+        return has_product_loop(op)
     if isinstance(op, nn.ReduceOp):
         # Means of 1024 rows of 49, on a Zen 4: 17 us by a loop, 24 by the primitive; of 4096 rows of 768: 174 and 199.
         return is_row_major(layout_at_run_time(op.x.type))
@@ -88,7 +91,7 @@ and 1.6."""
 
 _LOOPED = (
     nn.ElementwiseOp, nn.ReduceOp, nn.SoftmaxOp, nn.LogSoftmaxOp, nn.LayerNormOp, nn.BatchNormOp, nn.MaxPoolOp,
-    nn.AvgPoolOp,
+    nn.AvgPoolOp, nn.MatmulOp,
 )  # fmt: skip
 """Ops of which the loop is better than a primitive that is no kernel for vectors. Measured on a Zen 4, the mean of 128
 rows of 768: 5 us, and 79 by `simple_nchw`; a row-major batch normalization of 1.6 million elements: 249 us, and 1684
@@ -100,9 +103,17 @@ def _is_elementwise(group: Group) -> bool:
     return group.over is None and all(isinstance(op, nn.ElementwiseOp) for op in group.ops)
 
 
+def _is_reduction(group: Group) -> bool:
+    """Whether a group is a reduction of numbers as they are, with nothing behind it."""
+    [op, *behind] = group.ops
+    is_on_integers = group.primitive is not None and group.primitive.is_on_integers
+    return isinstance(op, nn.ReduceOp) and not behind and not is_on_integers
+
+
 def _members(root: Group, of: dict[SSAValue, Group], taken: set[Group], values: Values) -> list[Group]:
     """The groups that end in `root`, and of which nothing else is used."""
-    shape = values.layout(root.result).shape
+    last = root.ops[-1]
+    shape = values.layout(last.x if isinstance(last, nn.ReduceOp) else root.result).shape
     members, ops = [root], set[Operation](root.ops)
     grew = True
     while grew:

@@ -22,7 +22,7 @@ from layout_ir.backends.llvm.loops.byte_pooling import BytePooling
 from layout_ir.backends.llvm.loops.channel_windows import ChannelWindows
 from layout_ir.backends.llvm.loops.compiled_loop import compile_loop
 from layout_ir.backends.llvm.loops.depthwise_convolution import DepthwiseConvolution
-from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy, cast_to, rounded_to
+from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy, cast_to, folds_of, rounded_to
 from layout_ir.backends.llvm.loops.integer_convolution import IntegerConvolution
 from layout_ir.backends.llvm.loops.largest_elements import LargestElements
 from layout_ir.backends.llvm.loops.loop_nest import check
@@ -73,13 +73,14 @@ class OpLoop:
 
 def has_loop(op: Operation) -> bool:
     """Whether there are loops for ops like `op`."""
-    return isinstance(op, nn.ElementwiseOp) or type(op) in _BUILDERS
+    return isinstance(op, nn.ElementwiseOp | nn.ReduceOp) or type(op) in _BUILDERS
 
 
 def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
     """The loop that computes what the last of `ops` gives, the others being elementwise and used by none but these.
 
-    None where there is none for such an op, or for its layouts or element types.
+    None where there is none for such an op, or for its layouts or element types, or where a reduction would compute the
+    others more than once.
     """
     op = ops[-1]
     values = [value for each in ops for value in (*each.operands, *each.results)]
@@ -94,6 +95,8 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
             return _row_pool(op, threads) or _byte_pool(op, threads)
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
+        elif isinstance(op, nn.ReduceOp):
+            found = _reduction(op, ops[:-1])
         elif isinstance(op, nn.OpaqueOp):
             found = update_loop(op) if op.title == "ScatterND" else _node(op)
         else:
@@ -135,10 +138,8 @@ def _number(value: SSAValue) -> Symbolic | None:
     return Symbolic(computed_dtype(dtype), number=number)
 
 
-def _elementwise(ops: Sequence[Operation]) -> Found:
-    root = ops[-1].results[0]
-    layout, dtype = layout_at_run_time(root.type), dtype_of(root.type)
-    space = LoopSpace(layout.shape)
+def _graph_of(value: SSAValue, space: LoopSpace, ops: Sequence[Operation]) -> Symbolic:
+    """The graph of `value`: what the elementwise `ops` compute in their order, or an operand of the loop."""
     known: dict[SSAValue, Symbolic] = {}
 
     def operand(value: SSAValue) -> Symbolic:
@@ -148,12 +149,20 @@ def _elementwise(ops: Sequence[Operation]) -> Found:
 
     for op in ops:
         assert isinstance(op, nn.ElementwiseOp)
-        arguments = [operand(value) for value in op.operands]
+        arguments = [operand(each) for each in op.operands]
         to = dtype_of(op.result.type)
         if isinstance(op, nn.CastOp):
             known[op.result] = cast_to(arguments[0], to)
         else:
             known[op.result] = rounded_to(op.compute(space.np, *arguments), to)
+    return operand(value)
+
+
+def _elementwise(ops: Sequence[Operation]) -> Found:
+    root = ops[-1].results[0]
+    layout, dtype = layout_at_run_time(root.type), dtype_of(root.type)
+    space = LoopSpace(layout.shape)
+    graph = _graph_of(root, space, ops)
     lying = [layout_at_run_time(value.type) for value in space.operands]
     if layout.is_padded and all(same_box(layout, other) for other in lying):
         # One box for all: elements and pads.
@@ -163,8 +172,8 @@ def _elementwise(ops: Sequence[Operation]) -> Found:
             loop_tensor(offsets, each.offset, of)
             for offsets, each, of in zip(boxes, (*lying, layout), types, strict=True)
         ]
-        return LoopProgram(tuple(tensors), known[root]), tuple(space.operands)
-    return space.loop(ops[-1], known[root])
+        return LoopProgram(tuple(tensors), graph), tuple(space.operands)
+    return space.loop(ops[-1], graph)
 
 
 def _node(op: nn.OpaqueOp) -> Found | None:
@@ -204,9 +213,12 @@ def _reduced_offsets(op: Any, axes: Iterable[int], keepdims: bool) -> list[Array
     return found
 
 
-def _reduction(op: nn.ReduceOp) -> Found:
+def _reduction(op: nn.ReduceOp, before: Sequence[Operation]) -> Found | None:
+    """The fold of what the elementwise ops `before` compute; None where their elements would be needed twice."""
     space = _space_of(op, op.axes)
-    graph = op.compute(space.np, space.add(op.x))
+    graph = op.compute(space.np, _graph_of(op.x, space, before) if before else space.add(op.x))
+    if before and len(folds_of(graph)) > 1:
+        return None
     dtype = dtype_of(op.results[0].type)
     offsets = _reduced_offsets(op, op.axes, op.keepdims)
     return space.loop(op, rounded_to(graph, dtype), offsets, axes=op.axes)
@@ -461,6 +473,26 @@ def _types_behind(made: Requantization | None) -> list[str]:
     return ["i32"] if made is None else ["f32", "f32", made.dtype]
 
 
+def has_product_loop(op: Operation) -> bool:
+    """Whether an op is a product of matrices for which a loop is faster than kernels of the library: one or two rows
+    by the transpose of a matrix, or a matrix by one or two columns, all dense along the dim that is summed over, and
+    none of them constant.
+
+    A word that attends to N before it is such a product per head. The library packs the larger matrix, which is read
+    once or twice. On a Zen 4, one thread, in us by a loop and by the primitive with AVX-512, and so with AVX2: 12 heads
+    of 64, N = 1000 53 and 119; 32 heads of 128 425 and 1783, 757 and 2472; two rows of those 932 and 3085, 1092 and
+    3801. Three rows take up to twice as long by a loop where the rows of a matrix are far apart.
+    """
+    if not isinstance(op, nn.MatmulOp) or dtype_of(op.result.type) != "f32":
+        return False
+    if any(isinstance(value.owner, nn.ConstantOp) for value in (op.a, op.b)):
+        return False
+    a, b = (layout_at_run_time(value.type) for value in (op.a, op.b))
+    rows, columns = a.shape[-2] if a.rank > 1 else 1, b.shape[-1] if b.rank > 1 else 1
+    summed = a.offsets(a.rank - 1), b.offsets(max(b.rank - 2, 0))
+    return min(rows, columns) <= 2 and all((np.diff(offsets) == 1).all() for offsets in summed)
+
+
 def has_row_pool(op: Operation) -> bool:
     """Whether an op is a pool of a row-major tensor of floats for which there is a loop."""
     if not isinstance(op, nn.MaxPoolOp | nn.AvgPoolOp):
@@ -512,7 +544,6 @@ _NODES: dict[str, Callable[[nn.OpaqueOp, int], OpLoop | None]] = {
 
 
 _BUILDERS: dict[type[Operation], Callable[[Any], Found | None]] = {
-    **{op: _reduction for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
     nn.MatmulOp: _matmul,
     nn.SoftmaxOp: _softmax,
     nn.LogSoftmaxOp: _softmax,

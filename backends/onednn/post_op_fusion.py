@@ -42,7 +42,7 @@ from layout_ir.backends.onednn.op_group import (
     implementation_of,
     single_op_group,
 )
-from layout_ir.backends.onednn.op_loops import has_row_pool
+from layout_ir.backends.onednn.op_loops import has_product_loop, has_row_pool
 from layout_ir.backends.onednn.op_primitives import integer_primitives
 from layout_ir.backends.onednn.op_primitives.elementwise_functions import BINARY, COMMUTATIVE, function_of
 from layout_ir.backends.onednn.op_primitives.primitive_operands import FLOATS, Operand, Values, lie_alike
@@ -199,7 +199,11 @@ class _Fusion:
         is_looped = (
             isinstance(group.ops[0], nn.ElementwiseOp | nn.ReduceOp) and not group.primitive.is_on_integers
         )
-        if (group.descriptor.is_slow and is_looped) or has_row_pool(group.ops[0]):
+        if (
+            (group.descriptor.is_slow and is_looped)
+            or has_row_pool(group.ops[0])
+            or has_product_loop(group.ops[0])
+        ):
             return False  # a compiled loop takes both, or the reduction or pool by itself
         dtype = dtype_of(value.type)
         if dtype not in FLOATS or any(dtype_of(other.type) != dtype for other in (*op.operands, op.result)):

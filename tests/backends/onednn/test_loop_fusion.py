@@ -66,6 +66,71 @@ def test_ops_for_which_the_library_has_its_reference_alone_are_one_loop():
     assert loops_of(executable) == [["nn.mul", "nn.mul", "nn.add"]]
 
 
+@pytest.mark.parametrize("axes", [(1,), (3,), (2, 3), (0, 1, 2, 3)])
+@pytest.mark.parametrize("format", [None, "nhwc", "nChw8c"])
+def test_a_reduction_takes_in_the_functions_before_it(format: str | None, axes: tuple[int, ...]):
+    program = Program(SHAPE, (2, 16, 1, 1))
+    x, mean = program.argument(0, format), program.argument(1)
+    apart = program.add(nn.SubOp, x, mean, format=format)
+    square = program.add(nn.MulOp, apart, apart, format=format)
+    y = program.add(nn.ReduceMeanOp, square, axes=axes, keepdims=0)
+    executable = compare(program.module(y), numbers(SHAPE), numbers((2, 16, 1, 1), 1), threads=2)
+    assert loops_of(executable) == [["nn.sub", "nn.mul", "nn.reduce_mean"]]
+    assert executable.plan.bytes_not_moved == 4 * 4 * 960
+
+
+def test_negative_a_reduction_that_reads_its_operand_twice_takes_in_nothing():
+    program = Program(SHAPE)
+    y = program.add(nn.ReduceLogSumExpOp, program.add(nn.SinOp, program.argument(0)), axes=(3,))
+    assert loops_of(compare(program.module(y), numbers(SHAPE))) == [["nn.sin"], ["nn.reduce_log_sum_exp"]]
+
+
+def test_negative_a_function_of_another_shape_than_what_is_reduced_is_computed_before():
+    program = Program(SHAPE)
+    means = program.add(nn.ReduceMeanOp, program.argument(0), axes=(3,), keepdims=1)
+    y = program.add(nn.ReduceMaxOp, program.add(nn.SinOp, means), axes=(1,), keepdims=0)
+    assert loops_of(compare(program.module(y), numbers(SHAPE))) == [
+        ["nn.reduce_mean"],
+        ["nn.sin", "nn.reduce_max"],
+    ]
+
+
+TRANSPOSED = "(n, c, h, w) : [n, c, w, h]"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("keys", [TRANSPOSED, "(n, c, h, w) : [n, w, c, h]"])
+def test_few_rows_by_the_transpose_of_a_matrix_are_a_loop(keys: str, rows: int, threads: int):
+    left, right = (2, 3, rows, 24), (2, 3, 24, 41)
+    program = Program(left, right)
+    scores = program.add(nn.MatmulOp, program.argument(0), program.argument(1, keys))
+    scaled = program.add(nn.MulOp, scores, program.constant(np.full((), 0.25, np.float32)))
+    executable = compare(program.module(scaled), numbers(left), numbers(right, 1), threads=threads)
+    assert loops_of(executable) == [["nn.matmul"], ["nn.mul"]]
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_matrix_by_few_columns_is_a_loop(columns: int):
+    left, right = (2, 3, 41, 24), (2, 3, 24, columns)
+    program = Program(left, right)
+    y = program.add(nn.MatmulOp, program.argument(0), program.argument(1, TRANSPOSED))
+    assert loops_of(compare(program.module(y), numbers(left), numbers(right, 1))) == [["nn.matmul"]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "format", "is_constant"),
+    [(1, None, False), (3, TRANSPOSED, False), (1, TRANSPOSED, True)],
+    ids=["rows far apart", "three rows", "constant"],
+)
+def test_negative_other_products_are_primitives(rows: int, format: str | None, is_constant: bool):
+    left, right = (2, 3, rows, 24), (2, 3, 24, 41)
+    program = Program(left, right)
+    matrix = program.constant(numbers(right, 1), format) if is_constant else program.argument(1, format)
+    y = program.add(nn.MatmulOp, program.argument(0), matrix)
+    assert loops_of(compare(program.module(y), numbers(left), numbers(right, 1))) == []
+
+
 def test_negative_a_value_that_others_read_is_written():
     program = Program(SHAPE)
     y = program.add(nn.SinOp, program.argument(0))
