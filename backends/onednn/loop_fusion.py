@@ -1,4 +1,4 @@
-"""Which ops are computed by one compiled loop: chains and trees of elementwise ops of one shape, and a reduction of them.
+"""Which ops are computed by one compiled loop: chains and trees of elementwise ops of one shape, or a reduction of such.
 
     div, erf, add, mul, mul      a GELU as exporters write it: what is between is in registers, and never in memory
     sub, mul, reduce_mean        a variance: one pass over the operands

@@ -24,7 +24,7 @@ from tests.backends.onednn.quantized_models import (
     steps_of,
     weights,
 )
-from tests.backends.onednn.small_programs import needs_library
+from tests.backends.onednn.small_programs import needs_library, numbers
 
 pytestmark = needs_library
 
@@ -205,6 +205,31 @@ def test_a_matrix_product_with_an_addend_and_constant_weights():
     ]
     executable = compare(model(nodes, {"x": x}, weights((9, 6), 1, largest=64), "y"), {"x": x})
     assert steps_of(executable, {"x": x}) == [("nn.matmul", "nn.add", "layout.reorder")]
+
+
+@pytest.mark.parametrize(("op", "shape"), [("Gemm", (1, 196, 192)), ("MatMul", (1, 96, 64))])
+def test_a_product_behind_a_transpose_has_the_kernel_of_one_that_is_not(op: str, shape: tuple[int, int, int]):
+    # Of floats, one whose left operand lies transposed costs no more than any other.
+    _, rows, columns = shape
+    constants = {**weights((columns, 80), 1, largest=64), "flat": np.array([rows, columns])}
+    kernels: list[str] = []
+    for is_transposed in (True, False):
+        x = numbers((1, columns, rows) if is_transposed else shape)
+        nodes = [
+            quantize("x", "s1", "z1", "xq"),
+            dequantize("xq", "s1", "z1", "xf"),
+            *([node("Transpose", ("xf",), "t", perm=(0, 2, 1))] if is_transposed else []),
+            node("Reshape", ("t" if is_transposed else "xf", "flat"), "r"),
+            quantize("r", "s1", "z1", "rq"),
+            dequantize("rq", "s1", "z1", "rf"),
+            dequantize("w", "ws", "wz", "wf", axis=1),
+            node(op, ("rf", "wf", "b") if op == "Gemm" else ("rf", "wf"), "c"),
+            quantize("c", "s3", "z3", "y"),
+        ]
+        executable = compare(model(nodes, {"x": x}, constants, "y"), {"x": x})
+        steps = executable.profile({"x": x}, calls=1)
+        kernels += [step.implementation for step in steps if f"nn.{op.lower()}" in step.ops]
+    assert kernels[0] == kernels[1]
 
 
 def product(right_zero: str) -> list[Any]:
