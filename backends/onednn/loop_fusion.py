@@ -1,4 +1,4 @@
-"""Which ops are computed by one compiled loop: chains and trees of elementwise ops of one shape, or a reduction of such.
+"""Which ops are computed by one compiled loop: chains and trees of elementwise ops of one shape, a reduction of them.
 
     div, erf, add, mul, mul      a GELU as exporters write it: what is between is in registers, and never in memory
     sub, mul, reduce_mean        a variance: one pass over the operands
