@@ -63,9 +63,8 @@ def selected_boxes(
         places[by_left] = np.arange(len(by_left))
         of_left = _sorted_boxes(low[by_left], high[by_left])
         for number, given in enumerate(scores[batch]):
-            order = np.argsort(-given, kind="stable")
-            if least_score is not None:
-                order = order[given[order] > least_score]
+            above = np.arange(len(given)) if least_score is None else np.flatnonzero(given > least_score)
+            order = above[np.argsort(-given[above], kind="stable")]
             if most > 0 and len(order):
                 best = order[select(of_left, places[order], most, limit)]
                 rows = np.broadcast_to(np.array([batch, number, 0], np.int64), (len(best), 3)).copy()

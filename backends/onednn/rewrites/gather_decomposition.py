@@ -26,7 +26,7 @@ def gathered_elements(node: OpaqueNode) -> SSAValue:
     shape, places = shape_of(data), shape_of(indices)
     if len(shape) != len(places) or not shape or not prod(shape):
         raise Unsupported
-    axis = int(node.attribute("axis", 0)) % len(shape)
+    axis = node.axis(0, len(shape))
     if any(places[dim] > shape[dim] for dim in range(len(shape)) if dim != axis):
         raise Unsupported
     others = tuple(1 if dim == axis else extent for dim, extent in enumerate(places))

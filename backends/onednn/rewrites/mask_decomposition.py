@@ -25,7 +25,7 @@ def one_hot(node: OpaqueNode) -> SSAValue:
     """Vectors along a new dim, of one value at an index, and the other elsewhere; indices may count from the end."""
     indices, values = node.input(0), node.input(2)
     shape, result = shape_of(indices), shape_of(node.op.results[0])
-    axis = int(node.attribute("axis", -1)) % len(result)
+    axis = node.axis(-1, len(result))
     depth = result[axis]
     if shape_of(values) != (2,) or (*result[:axis], *result[axis + 1 :]) != shape:
         raise Unsupported
@@ -44,8 +44,8 @@ def hard_max(node: OpaqueNode) -> SSAValue:
     """1 at the first largest element of each row, 0 elsewhere."""
     x, rank = node.input(0), len(shape_of(node.input(0)))
     newer = node.op.versions.get("", 0) >= 13
-    axis = int(node.attribute("axis", -1 if newer else 1)) % max(rank, 1)
-    if not rank or not prod(shape_of(x)):
+    axis = node.axis(-1 if newer else 1, rank)
+    if not prod(shape_of(x)):
         raise Unsupported
     if not newer and axis != rank - 1:  # before, over all dims from the axis on
         rank, shape = axis + 1, shape_of(x)

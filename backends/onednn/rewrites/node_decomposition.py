@@ -134,8 +134,8 @@ def _quantize(node: OpaqueNode) -> SSAValue:
     dtype = integers_of(node.op.results[0])
     if node.attribute("block_size", 0) or dtype_of(x.type) not in ("f32", "f16", "bf16"):
         raise Unsupported
-    dim = node.attribute("axis", 1) % max(len(shape_of(x)), 1)
-    return node.converted(x, dtype, (None, scale), (None, node.constant_input(2)), dim)
+    zero = node.constant_input(2)
+    return node.converted(x, dtype, (None, scale), (None, zero), _dim_of(node, scale, zero))
 
 
 def _dequantize(node: OpaqueNode) -> SSAValue:
@@ -147,8 +147,14 @@ def _dequantize(node: OpaqueNode) -> SSAValue:
     result = dtype_of(node.op.results[0].type)
     if result not in ("f32", "f16", "bf16"):
         raise Unsupported
-    dim = node.attribute("axis", 1) % max(len(shape_of(x)), 1)
-    return node.converted(x, result, (scale, None), (node.constant_input(2), None), dim)
+    zero = node.constant_input(2)
+    return node.converted(x, result, (scale, None), (zero, None), _dim_of(node, scale, zero))
+
+
+def _dim_of(node: OpaqueNode, *parameters: Array | None) -> int | None:
+    """The dim along which scales or zero points differ; None where there is one of each."""
+    are_many = any(each is not None and each.size != 1 for each in parameters)
+    return node.axis(1, len(shape_of(node.input(0)))) if are_many else None
 
 
 # Quantized ops --------------------------------------------------------------------------------------------------------
@@ -216,10 +222,10 @@ def _global_average(node: OpaqueNode, x: SSAValue) -> SSAValue:
 
 def _softmax(node: OpaqueNode, x: SSAValue) -> SSAValue:
     rank = len(shape_of(x))
-    axis = node.attribute("axis", -1)
+    axis = node.axis(-1, rank)
     if node.attribute("opset", 13) >= 13:
-        return node.apply(nn.SoftmaxOp, x, axis=axis % rank)
-    if axis % rank != rank - 1:
+        return node.apply(nn.SoftmaxOp, x, axis=axis)
+    if axis != rank - 1:
         raise Unsupported  # over all dims from the axis on
     return node.apply(nn.SoftmaxOp, x, axis=rank - 1)
 
@@ -242,7 +248,7 @@ def _two_reals(op: type[nn.BinaryOp]) -> Decomposition:
 def _qlinear_concat(node: OpaqueNode) -> SSAValue:
     """Scale and zero point of the result, then each tensor with its own."""
     parts = [node.dequantized(node.input(k), k + 1, k + 2) for k in range(2, len(node.inputs), 3)]
-    axis = node.attribute("axis", 0) % len(shape_of(parts[0]))
+    axis = node.axis(0, len(shape_of(parts[0])))
     return node.quantized(node.apply(nn.ConcatOp, *parts, axis=axis), 0, 1, integers_of(node.op.results[0]))
 
 

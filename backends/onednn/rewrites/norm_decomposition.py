@@ -21,8 +21,8 @@ from layout_ir.dialects.nn.windows import window_shape
 def normalized_by_norm(node: OpaqueNode) -> SSAValue:
     """Rows divided by their norms of order 1 or 2; 0 where the norm is."""
     x = node.input(0)
-    axis, order = node.attribute("axis", -1) % max(len(shape_of(x)), 1), node.attribute("p", 2)
-    if not shape_of(x) or order not in (1, 2):
+    axis, order = node.axis(-1, len(shape_of(x))), node.attribute("p", 2)
+    if order not in (1, 2):
         raise Unsupported
     norm = node.apply(nn.ReduceL1Op if order == 1 else nn.ReduceL2Op, x, axes=(axis,), keepdims=True)
     zero = node.constant(np.zeros(()), dtype_of(x.type))

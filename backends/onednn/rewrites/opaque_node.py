@@ -42,6 +42,13 @@ class OpaqueNode(InsertedOps):
             raise Unsupported
         return found
 
+    def axis(self, default: int, rank: int) -> int:
+        """The dim, from 0, of a tensor of `rank` dims that the attribute `axis` names, which may count from the end."""
+        axis: int = self.attribute("axis", default)
+        if not -rank <= axis < rank:
+            raise Unsupported
+        return axis % rank
+
     def input(self, number: int) -> SSAValue:
         """Input `number`, which the node must have."""
         found = self.optional(number)

@@ -65,6 +65,17 @@ class Inverse(OpRun):
             return (np.stack([self._run(each)[0] for each in x]),)
 
 
+class LpNormalization(OpRun):
+    """By the sum of magnitudes, and 0 where that is 0: the package (1.23) adds numbers with their signs."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, axis: int | None = None, p: int | None = None) -> tuple[Array]:
+        numbers = x if x.dtype == np.float64 else x.astype(np.float32)
+        norm = np.linalg.norm(numbers, 2 if p is None else p, -1 if axis is None else axis, keepdims=True)
+        return (np.divide(numbers, norm, out=np.zeros_like(numbers), where=norm != 0).astype(x.dtype),)
+
+
 class MatMul(OpRun):
     op_domain = ""
     kernels = IN_NUMPY
@@ -185,7 +196,7 @@ _OF_RUNTIME: dict[str, Any] = {"op_domain": "com.microsoft", "op_schema": None}
 """Of an operator of the standard under the name that ONNX Runtime had for it before."""
 
 OPERATORS = (
-    DequantizeLinear, Erf, Inverse, MatMul, MatMulInteger, QLinearMatMul, STFT,
+    DequantizeLinear, Erf, Inverse, LpNormalization, MatMul, MatMulInteger, QLinearMatMul, STFT,
     type("DequantizeLinear", (DequantizeLinear,), _OF_RUNTIME),
     type("QuantizeLinear", (QuantizeLinear_21,), _OF_RUNTIME),
     *(type(name, (RowsRun,), {}) for name in _OF_ROWS),

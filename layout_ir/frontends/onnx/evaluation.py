@@ -270,8 +270,7 @@ COSTS: dict[str, Callable[[Node, Arrays], Cost | None]] = {
         ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
          "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin", "CumSum", "CumProd", "LogSoftmax", "Softmax",
          "Hardmax", "Trilu", "DepthToSpace", "SpaceToDepth", "EyeLike", "Compress", "QuantizeLinear",
-         "DequantizeLinear", "InstanceNormalization", "LpNormalization", "MeanVarianceNormalization",
-         "GlobalAveragePool"),
+         "DequantizeLinear", "InstanceNormalization", "MeanVarianceNormalization", "GlobalAveragePool"),
         _like(0),
     ),
     # Means and deviations are results, too. Embeddings of relative positions are normalized, before products.

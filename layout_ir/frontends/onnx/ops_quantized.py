@@ -16,6 +16,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import AnyAttr, ReorderOp, attribute_of
 from layout_ir.dialects.layout.quantization_parameters import properties_of
 from layout_ir.elements.element_types import ELEMENT_TYPES
+from layout_ir.frontends.onnx.axes import normalize_axis
 from layout_ir.frontends.onnx.constants import Constant
 from layout_ir.frontends.onnx.import_error import UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
@@ -108,7 +109,7 @@ def _converted(
         raise UnsupportedUse(f"its result is of {dtype}")
     shape = shape_of(x)
     is_by_channel = any(side is not None and side.size != 1 for side in (*scales, *zero_points))
-    dim = node.get("axis", 1) % len(shape) if is_by_channel else None
+    dim = normalize_axis(node.get("axis", 1), len(shape)) if is_by_channel else None
     of_scale, of_zero = ([_numbers(side) for side in given] for given in (scales, zero_points))
     properties = properties_of(of_scale, of_zero, dim)
     type = TensorType(attribute_of(_NAMES[dtype]), shape, AnyAttr())

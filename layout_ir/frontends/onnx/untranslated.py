@@ -19,7 +19,7 @@ from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
 from layout_ir.frontends.onnx.inference import Types, output_types
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.signature import check_flags
+from layout_ir.frontends.onnx.signature import check_axes, check_flags
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 from layout_ir.frontends.onnx.translation import Builder
@@ -38,6 +38,7 @@ def opaque(
     OnnxImportError where an output has no type of static shape, or the node is not valid.
     """
     check_flags(node)
+    check_axes(node)
     opsets = _opsets_of(node)
     inputs = [None if value is None else builder.operand(value) for value in node.given]
     outer = {name: builder.operand(value) for name, value in captures.items()}

@@ -9,6 +9,7 @@ import pytest
 
 import layout_ir as li
 from layout_ir.backends.reference.node_evaluation import NodeEvaluation
+from tests.backends.onednn.node_models import node_model
 
 onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the oracle")
@@ -405,3 +406,18 @@ def test_levels_of_the_runtime_are_those_of_the_standard(dtype: str, channels: i
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (expected,) = session.run(None, {"x": x})
     np.testing.assert_allclose(li.compile(model)([x])[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_rows_are_divided_by_their_norms(order: int, axis: int):
+    x = np.array([[1.5, -0.5, 2], [0, 0, 0], [-3, 4, 0]], np.float32)
+    inputs = {"x": x}
+    model = node_model("LpNormalization", inputs, opset=22, p=order, axis=axis)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    constant = onnx.ModelProto.FromString(model.SerializeToString())
+    constant.graph.initializer.append(onnx.numpy_helper.from_array(x, "x"))
+    del constant.graph.input[:]
+    for made, given in ((model, [x]), (constant, [])):
+        (found,) = li.run(li.from_onnx(made), given)
+        np.testing.assert_allclose(found, session.run(None, inputs)[0], rtol=1e-6)

@@ -189,7 +189,6 @@ MOVES: list[tuple[list[Any], dict[str, Any]]] = [
     ([node("InstanceNormalization", "a s z")], {"a": A / 7, "s": V, "z": V - 1}),
     ([node("LayerNormalization", "a s z")], {"a": A / 7, "s": A[0, 0], "z": A[0, 1]}),
     ([node("LayerNormalization", "a s", axis=1)], {"a": A / 7, "s": A[0]}),
-    ([node("LpNormalization", "a", p=1, axis=1)], {"a": A}),
     ([node("MeanVarianceNormalization", "x", axes=[0, 2])], {"x": A / 7}),
     ([node("GlobalAveragePool", "a")], {"a": A}),
     # Statistics of its own, and the mean and variance that were given: what weights are standardized with.

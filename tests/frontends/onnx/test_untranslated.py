@@ -252,3 +252,37 @@ def test_negative_a_flag_that_is_neither_0_nor_1():
         np.testing.assert_array_equal(found, expected(largest(flag), {"x": X})[0])
     with pytest.raises(OnnxImportError, match=r"TopK.*attribute largest = 4, expected 0 or 1"):
         from_onnx(largest(4))
+
+
+_AXES = {
+    "GatherElements": ("float[2,3,4] x, int64[2,3,4] i", "(x, i)", "float[2,3,4]"),
+    "ScatterElements": ("float[2,3,4] x, int64[2,3,4] i, float[2,3,4] u", "(x, i, u)", "float[2,3,4]"),
+    "LpNormalization": ("float[2,3,4] x", "(x)", "float[2,3,4]"),
+    "DequantizeLinear": ("uint8[2,4,4] x, float[4] s", "(x, s)", "float[2,4,4]"),
+    "QuantizeLinear": ("float[2,4,4] x, float[4] s", "(x, s)", "uint8[2,4,4]"),
+}
+
+
+def _with_axis(op: str, attributes: str) -> onnx.ModelProto:
+    given, inputs, result = _AXES.get(op, ("float[2,3,4] x, int64[3] i", "(x, i)", "float[2,3,4]"))
+    graph = f"g ({given}) => ({result} y) {{ y = {op} <{attributes}> {inputs} }}"
+    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> {graph}')
+
+
+@pytest.mark.parametrize("op", _AXES)
+@pytest.mark.parametrize("axis", [-2, 2])
+def test_an_axis_may_count_from_the_end(op: str, axis: int):
+    assert opaque_of(from_onnx(_with_axis(op, f"axis = {axis}")))
+
+
+@pytest.mark.parametrize("op", _AXES)
+@pytest.mark.parametrize("axis", [-9, -4, 3, 7])
+def test_negative_an_axis_that_names_no_dim(op: str, axis: int):
+    with pytest.raises(OnnxImportError, match=rf"axis {axis} .*-3\.\.2"):
+        from_onnx(_with_axis(op, f"axis = {axis}"))
+
+
+@pytest.mark.parametrize(("batch", "time"), [(1, 2), (1, 1), (-1, 0)])
+def test_negative_a_sequence_is_reversed_along_one_of_two_dims(batch: int, time: int):
+    with pytest.raises(OnnxImportError, match=f"time_axis = {time}"):
+        from_onnx(_with_axis("ReverseSequence", f"batch_axis = {batch}, time_axis = {time}"))
