@@ -112,8 +112,8 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
         before = number + 1
         read = evaluation.integers_of(node)
         found |= read
-        if not read and node.op_type == "Reshape" and not node.domain:
-            read = evaluation.asked_shape(node)
+        if not read and node.op_type in ("Reshape", "Range") and not node.domain:
+            read = evaluation.asked_shape(node) if node.op_type == "Reshape" else {}
             shape = None if read else evaluation.named_shape(node)
             if shape is not None:
                 name = node.outputs[0]
@@ -176,6 +176,26 @@ def _is_candidate(node: Node, graph: Graph) -> bool:
     )
 
 
+def _is_named(extents: Sequence[Extent]) -> bool:
+    """Whether extents are numbers, or have names that the model gives."""
+    return all(isinstance(n, int) or (n is not None and not is_made_up(n)) for n in extents)
+
+
+def _quotient(extents: Sequence[Extent], others: Sequence[Extent]) -> Extent:
+    """What a product of extents is, divided by that of others: a number, or a name; None where it is neither."""
+    if not _is_named((*extents, *others)):
+        return None
+    names = [n for n in extents if isinstance(n, str)]
+    for name in [n for n in others if isinstance(n, str)]:
+        if name not in names:
+            return None
+        names.remove(name)
+    above, below = (prod(n for n in given if isinstance(n, int)) for given in (extents, others))
+    if below <= 0 or above % below or len(names) > 1 or (names and above != below):
+        return None
+    return names[0] if names else above // below
+
+
 class Evaluation:
     """What constants and known shapes decide in a graph, computed for those that are asked for."""
 
@@ -192,6 +212,8 @@ class Evaluation:
         """Those that shapes tell, which were computed from no constants."""
         self._extents: dict[str, Shape] = {}
         """By name, integers that are extents of tensors, of which not all are known."""
+        self._sums: dict[str, tuple[Extent, Extent]] = {}
+        """By name, the terms of sums of two such integers."""
 
     def decide_all(self, nodes: Iterable[Node]) -> None:
         """Adds those of `nodes`, in order, whose output constants and known shapes decide."""
@@ -217,6 +239,11 @@ class Evaluation:
                 self._split_list(node)
             elif self._extents and node.op_type in _ON_EXTENTS:
                 self._follow_extents(node)
+            elif self._extents and node.op_type == "Add":
+                terms = [self.extents(name) for name in node.inputs]
+                if all(term is not None and len(term) == 1 for term in terms):
+                    first, second = cast("list[Shape]", terms)
+                    self._sums[node.outputs[0]] = first[0], second[0]
 
     def _follow_extents(self, node: Node) -> None:
         """Says what a node gives whose operands are extents; where those that it takes are known, it is decided."""
@@ -320,20 +347,39 @@ class Evaluation:
         return {name: np.array(values, np.int64)}
 
     def named_shape(self, node: Node) -> Shape | None:
-        """The shape of the result of a Reshape by the names of the extents that it is asked for; None where no more is
-        known by them than without."""
+        """The shape of the result of a Reshape, or of a Range, by the names of the extents that it is asked for; None
+        where no more is known by them than without."""
+        if node.op_type == "Range":
+            count, before = self._count(node), node.result_shape()
+            return None if count is None or before == (count,) else (count,)
         source, before, asked = node.shape(0), node.result_shape(), self._extents.get(node.input(1))
         if asked is None or source is None or before is None or len(before) != len(asked):
             return None
         is_literal = bool(node.int("allowzero", 0))
-        shape: list[Extent] = []
-        for k, extent in enumerate(asked):
-            if extent == 0 and not is_literal:
-                extent = source[k] if k < len(source) else None
-            known = None if extent == -1 else extent
-            is_more = isinstance(known, int) or (isinstance(known, str) and not is_made_up(known))
-            shape.append(known if is_more and not isinstance(before[k], int) else before[k])
+        wanted = [
+            (source[k] if k < len(source) else None) if extent == 0 and not is_literal else extent
+            for k, extent in enumerate(asked)
+        ]
+        if wanted.count(-1) == 1:
+            place = wanted.index(-1)
+            wanted[place] = _quotient(source, [*wanted[:place], *wanted[place + 1 :]])
+        shape = [
+            extent if _is_named([extent]) and not isinstance(known, int) else known
+            for extent, known in zip(wanted, before, strict=True)
+        ]
         return tuple(shape) if tuple(shape) != before else None
+
+    def _count(self, node: Node) -> Extent | None:
+        """How many numbers a Range gives, from 0 up to an extent or from one extent on as many as another one says: the
+        positions of the tokens behind those of a cache."""
+        start, limit, step = (self.extents(name) for name in node.inputs)
+        if step != (1,):
+            return None
+        terms = self._sums.get(node.inputs[1], (None, None)) if limit is None else (0, *limit)
+        found = None
+        if len(terms) == 2 and _is_named(terms):
+            found = terms[1] if start == terms[:1] else terms[0] if start == terms[1:] else None
+        return found
 
     def source_bytes(self, name: str) -> int:
         """The bytes of the constants that a value which was computed depends on."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.frontends.onnx.axes import normalize_axis
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.values import has_known_types, shape_of
 
 if TYPE_CHECKING:
     import onnx.defs
@@ -41,30 +38,6 @@ def check_flags(node: Node) -> None:
     for attribute in () if node.domain else node.proto.attribute:
         if attribute.name in FLAGS:
             node.flag(attribute.name)
-
-
-_WITH_AXIS = frozenset(("GatherElements", "LpNormalization", "Scatter", "ScatterElements", "TensorScatter"))
-"""Ops with an axis of their first input that is not held to its rank where ONNX infers types."""
-
-
-def check_axes(node: Node) -> None:
-    """Raises OnnxImportError where an axis of a node of the ONNX standard names no dim of its first input."""
-    first = node.given[0] if node.given and not node.domain else None
-    if first is None or not has_known_types([first]):
-        return
-    rank = len(shape_of(first))
-    if node.op_type in _WITH_AXIS and node.has("axis"):
-        normalize_axis(node.get("axis", 0), rank)
-    elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
-        scale = node.given[1] if len(node.given) > 1 else None
-        if scale is not None and has_known_types([scale]) and prod(shape_of(scale)) != 1:
-            normalize_axis(node.get("axis", 1), rank)  # of one scale no axis is asked
-    elif node.op_type == "ReverseSequence":
-        axes = node.get("batch_axis", 1), node.get("time_axis", 0)
-        if sorted(axes) != [0, 1]:
-            raise OnnxImportError(
-                f"batch_axis = {axes[0]} and time_axis = {axes[1]}, expected 0 and 1, or 1 and 0"
-            )
 
 
 def check_signature(node: Node, dtypes: Sequence[np.dtype[Any] | None]) -> None:

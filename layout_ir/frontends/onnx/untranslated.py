@@ -7,6 +7,7 @@ what the model itself says of the value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
@@ -15,15 +16,16 @@ from xdsl.ir import Attribute, SSAValue
 from layout_ir.dialects.layout import AnyAttr
 from layout_ir.dialects.nn.opaque import OpaqueOp
 from layout_ir.dialects.nn.protos import attribute_of
+from layout_ir.frontends.onnx.axes import normalize_axis
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnknownTypeError, quoted
 from layout_ir.frontends.onnx.inference import Types, output_types
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.signature import check_axes, check_flags
+from layout_ir.frontends.onnx.signature import check_flags
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 from layout_ir.frontends.onnx.translation import Builder
-from layout_ir.frontends.onnx.values import Value, element_of
+from layout_ir.frontends.onnx.values import Value, element_of, has_known_types, shape_of
 
 if TYPE_CHECKING:
     import onnx
@@ -38,7 +40,7 @@ def opaque(
     OnnxImportError where an output has no type of static shape, or the node is not valid.
     """
     check_flags(node)
-    check_axes(node)
+    _check_axes(node)
     opsets = _opsets_of(node)
     inputs = [None if value is None else builder.operand(value) for value in node.given]
     outer = {name: builder.operand(value) for name, value in captures.items()}
@@ -56,6 +58,30 @@ def opaque(
     builder.emit(op)
     results = iter(op.results)
     return [None if type is None else next(results) for type in outputs]
+
+
+_WITH_AXIS = frozenset(("GatherElements", "LpNormalization", "Scatter", "ScatterElements", "TensorScatter"))
+"""Ops with an axis of their first input that is not held to its rank where ONNX infers types."""
+
+
+def _check_axes(node: Node) -> None:
+    """Raises OnnxImportError where an axis of a node of the ONNX standard names no dim of its first input."""
+    first = node.given[0] if node.given and not node.domain else None
+    if first is None or not has_known_types([first]):
+        return
+    rank = len(shape_of(first))
+    if node.op_type in _WITH_AXIS and node.has("axis"):
+        normalize_axis(node.get("axis", 0), rank)
+    elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        scale = node.given[1] if len(node.given) > 1 else None
+        if scale is not None and has_known_types([scale]) and prod(shape_of(scale)) != 1:
+            normalize_axis(node.get("axis", 1), rank)  # of one scale no axis is asked
+    elif node.op_type == "ReverseSequence":
+        axes = node.get("batch_axis", 1), node.get("time_axis", 0)
+        if sorted(axes) != [0, 1]:
+            raise OnnxImportError(
+                f"batch_axis = {axes[0]} and time_axis = {axes[1]}, expected 0 and 1, or 1 and 0"
+            )
 
 
 # --- types ----------------------------------------------------------------------------------------------------

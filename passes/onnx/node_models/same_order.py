@@ -181,6 +181,22 @@ def pad_fits(node: Node) -> bool:
     return node.opset < 18 or not node.input(3) or node.known_ints(3) is not None
 
 
+def _pads_of_all(node: Node, rank: int) -> list[int] | None:
+    """The pads of a Pad that says them of some axes, of all; None where they are computed.
+
+    Without axes, what is written may lie beside a Transpose: of a Pad with axes in front of one ONNX Runtime (1.32)
+    reads the axes as if they were pads, and then out of bounds, from its basic optimizations on.
+    """
+    pads, axes = node.known_ints(1), node.known_ints(3)
+    if pads is None or axes is None or len(pads) != 2 * len(axes):
+        return None
+    result = [0] * (2 * rank)
+    for number, axis in enumerate(axes):
+        dim = node.dim(axis, rank)
+        result[dim], result[rank + dim] = pads[number], pads[len(axes) + number]
+    return result
+
+
 def pad_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
     """Begins and then ends per dim, or per axis."""
     node = writer.node
@@ -188,6 +204,9 @@ def pad_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
     if node.opset < 11:
         pads = node.ints("pads") or ()
         set_attribute(proto, "pads", [pads[place] for place in both])
+    elif node.input(3) and (pads := _pads_of_all(node, len(order))) is not None:
+        set_input(proto, 1, writer.out.ints([pads[place] for place in both]))
+        del proto.input[3:]
     elif node.input(3):
         places = inverse(order)
         set_input(

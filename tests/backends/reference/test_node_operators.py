@@ -421,3 +421,20 @@ def test_rows_are_divided_by_their_norms(order: int, axis: int):
     for made, given in ((model, [x]), (constant, [])):
         (found,) = li.run(li.from_onnx(made), given)
         np.testing.assert_allclose(found, session.run(None, inputs)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("factors", [(1, 2, 3), (1, 0.5, 1), (1, 1.7, 1)])
+def test_resizing_before_opset_11_has_scales_in_place_of_regions(mode: str, factors: tuple[float, ...]):
+    inputs = {"x": np.random.default_rng(0).random((2, 6, 5), np.float32), "s": np.array(factors, np.float32)}
+    made = onnx.helper.make_node("Resize", list(inputs), ["y"], mode=mode)
+    (found,) = NodeEvaluation([made], {"": 10})(inputs)
+    graph = onnx.helper.make_graph(
+        [made],
+        "node",
+        [onnx.helper.make_tensor_value_info(name, 1, array.shape) for name, array in inputs.items()],
+        [onnx.helper.make_empty_tensor_value_info("y")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 10)], ir_version=5)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(found, session.run(None, inputs)[0], rtol=0, atol=1e-6)

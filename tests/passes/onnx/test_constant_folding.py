@@ -245,6 +245,48 @@ def test_negative_a_number_that_nobody_knows_has_no_name_of_an_input():
     assert shape is None or "a" not in shape
 
 
+def _positions(start: str, terms: tuple[str, str], step: int = 1) -> onnx.ModelProto:
+    """Positions of the tokens x, from an extent of the cache on, as a list, and as rows with one for each token."""
+    nodes = [
+        oh.make_node("Shape", ["cache"], ["c"]),
+        oh.make_node("Shape", ["x"], ["s"]),
+        oh.make_node("Gather", ["c", "second"], ["past"]),
+        oh.make_node("Gather", ["c", "second"], ["again"]),
+        oh.make_node("Gather", ["s", "second"], ["tokens"]),
+        oh.make_node("Add", terms, ["sum"]),
+        oh.make_node("Range", [start, "sum", "step"], ["list"]),
+        oh.make_node("Gather", ["s", "places"], ["count"]),
+        oh.make_node("Concat", ["rest", "count"], ["asked"], axis=0),
+        oh.make_node("Reshape", ["list", "asked"], ["rows"]),
+        oh.make_node("Add", ["x", "rows"], ["y"]),
+    ]
+    numbers = {"second": 1, "zero": 0, "step": step, "places": [1], "rest": [-1]}
+    weights = [initializer(name, np.array(values, np.int64)) for name, values in numbers.items()]
+    integer = onnx.TensorProto.INT64
+    inputs = [value("x", "b", "n", dtype=integer), value("cache", "b", "p", dtype=integer)]
+    return model_of(nodes, inputs, [value("y", "q", "r", dtype=integer)], weights)
+
+
+@pytest.mark.parametrize(
+    ("start", "terms"),
+    [("past", ("past", "tokens")), ("past", ("tokens", "again")), ("zero", ("tokens", "zero"))],
+)
+def test_there_are_as_many_positions_behind_a_cache_as_tokens(start: str, terms: tuple[str, str]):
+    (graph,) = graphs_of_model(_positions(start, terms), None, {}, {})
+    decided_integers(graph, {})
+    assert [graph.shape(name) for name in ("list", "rows", "y")] == [("n",), (1, "n"), ("b", "n")]
+
+
+@pytest.mark.parametrize(
+    ("start", "terms", "step"),
+    [("zero", ("past", "tokens"), 1), ("past", ("tokens", "tokens"), 1), ("past", ("past", "tokens"), 2)],
+)
+def test_negative_there_are_other_positions(start: str, terms: tuple[str, str], step: int):
+    (graph,) = graphs_of_model(_positions(start, terms, step), None, {}, {})
+    decided_integers(graph, {})
+    assert graph.shape("list") != ("n",)
+
+
 def _padded_by_its_shape(first: int) -> onnx.ModelProto:
     """Pads the last dim of x to 6, as tf2onnx computes it: in 32 bits, by a Slice of the shape from `first` on, and by
     a list of pads that is split and joined again."""

@@ -52,6 +52,20 @@ def test_negative_axes_and_pads_that_the_run_time_decides():
     assert result.after.count == 0
 
 
+def test_pads_of_some_axes_are_moved_as_those_of_all():
+    # ONNX Runtime takes the axes of a Pad in front of a Transpose for pads.
+    nodes = [
+        transpose("x", "t", 0, 3, 1, 2),
+        oh.make_node("Pad", ["t", "p", "", "a"], ["r"]),
+        transpose("r", "u", 0, 2, 3, 1),
+        oh.make_node("Relu", ["u"], ["y"]),
+    ]
+    weights = [initializer("p", np.array([1, 0, 2, 3])), initializer("a", np.array([-2, 1]))]
+    model = model_of(nodes, [value("x", 2, 4, 5, 3)], [value("y", "n", "h", "w", "c")], weights)
+    result = check_optimized(model)
+    assert op_types(result.model) == ["Pad", "Relu"] and len(result.model.graph.node[0].input) < 4
+
+
 def test_negative_dropout_in_training_keeps_the_order_of_its_random_numbers():
     weights = [initializer("r", np.float32(0.5)), initializer("m", np.array(True))]
     nodes = [transpose("x", "t", 1, 0), oh.make_node("Dropout", ["t", "r", "m"], ["d"], seed=1)]
