@@ -146,6 +146,12 @@ def _write_branches(
         graph.sparse_initializer.extend(branch.graph.sparse_initializer)
         known = {value.name for value in (*graph.value_info, *graph.output)}
         graph.value_info.extend(value for value in branch.graph.value_info if value.name not in known)
+        # What a branch says of its results may be all that is known of their extents.
+        for value, name in zip(branch.graph.output, node.output, strict=False):
+            if name and name not in known:
+                said = graph.value_info.add()
+                said.CopyFrom(value)
+                said.name = name
     replace_nodes(graph, nodes)
 
 

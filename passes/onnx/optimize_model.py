@@ -121,8 +121,9 @@ def optimize_orders(
             decided, after = branches.follow()
             if decided is not None:
                 other = choose(decided, dict(pending), typed=None if shapes else after)
-                # The branch that is not taken has no part in what is left; before, it had one.
-                if _left(other) < _left(result):
+                # The branch that is not taken has no part in what is left; before, it had one. Fewer Transposes may
+                # count as more bytes, as the graph around a branch may say less of extents than its results do.
+                if _left(other) < _left(result) or other.after.count < result.after.count:
                     result = replace(other, before=result.before, transposed=result.transposed)
         if joined is not None:
             result = _with_units_joined(result, result.before, joined, choose)

@@ -268,6 +268,33 @@ def test_a_branch_that_is_decided_once_another_is_written():
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("outputs", [("p", "q"), (9, 8)])
+@pytest.mark.parametrize("is_last", [True, False])
+def test_what_only_a_branch_says_of_extents_is_known_around_it(outputs: tuple[int | str, ...], is_last: bool):
+    def of_rows(op: str) -> onnx.GraphProto:
+        nodes = [transpose("rows", "turned", 1, 0), oh.make_node(op, ["turned"], ["r"])]
+        return oh.make_graph(nodes, "branch", [], [value("r", 9, 8)])
+
+    nodes = [
+        oh.make_node("Shape", ["x"], ["extents"]),
+        oh.make_node("Gather", ["extents", "at"], ["first"]),
+        oh.make_node("Concat", ["first", "rest"], ["asked"], axis=0),
+        oh.make_node("Reshape", ["x", "asked"], ["rows"]),
+        oh.make_node(
+            "If", ["c"], ["y" if is_last else "t"], then_branch=of_rows("Relu"), else_branch=of_rows("Abs")
+        ),
+        *([] if is_last else [oh.make_node("Tanh", ["t"], ["y"])]),
+    ]
+    constants = [initializer("at", np.array([0])), initializer("rest", np.array([-1]))]
+    constants.append(initializer("c", np.array(True)))
+    model = model_of(nodes, [value("x", 8, "n", 3)], [value("y", *outputs)], constants)
+    feeds = {"x": np.random.default_rng(0).random((8, 3, 3), np.float32)}
+    # Of an output the model says what it said.
+    is_open = is_last and "p" in outputs
+    result = check_optimized(model, feeds, compares_bytes=not is_open)
+    assert "If" not in op_types(result.model) and result.after.count == 1
+
+
 def test_negative_what_moves_nothing_less_stays():
     nothing = graph([oh.make_node("Relu", ["x"], ["r"])])
     source = branching(nothing, graph([oh.make_node("Neg", ["x"], ["r"])]))
