@@ -1,4 +1,6 @@
-"""What programs mean (`reference`), what they run as (`llvm`), and models in a runtime (`onnxruntime`).
+"""What programs mean (`reference`), what they run as, and models in a runtime (`onnxruntime`).
+
+Reorders and loops run as machine code (`llvm`), networks by the kernels of oneDNN and those loops (`onednn`).
 
 Import name: `layout_ir.backends`.
 """

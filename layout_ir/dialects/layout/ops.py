@@ -1,4 +1,4 @@
-"""Ops that change a layout; those that look through one are in `views`.
+"""Ops that change a layout; those that look through one are in `view_ops`.
 
 %r = layout.reorder %x : T -> U              the same values in another Format (and, if it differs, element type)
 %r = layout.reorder %x scale = [1.0, 0.05] zero_point = [0, 3] : T -> U      of quantized tensors, per-tensor
