@@ -478,10 +478,10 @@ def has_product_loop(op: Operation) -> bool:
     by the transpose of a matrix, or a matrix by one or two columns, all dense along the dim that is summed over, and
     none of them constant.
 
-    A word that attends to N before it is such a product per head. The library packs the larger matrix, which is read
-    once or twice. On a Zen 4, one thread, in us by a loop and by the primitive with AVX-512, and so with AVX2: 12 heads
-    of 64, N = 1000 53 and 119; 32 heads of 128 425 and 1783, 757 and 2472; two rows of those 932 and 3085, 1092 and
-    3801. Three rows take up to twice as long by a loop where the rows of a matrix are far apart.
+    A token's query by the keys of N before it is such a product per head. The library packs the larger matrix, which is
+    read once or twice. On a Zen 4, one thread, in us by a loop and by the primitive with AVX-512, and so with AVX2: 12
+    heads of 64, N = 1000 53 and 119; 32 heads of 128 425 and 1783, 757 and 2472; two rows of those 932 and 3085, 1092
+    and 3801. Three rows take up to twice as long by a loop where the rows of a matrix are far apart.
     """
     if not isinstance(op, nn.MatmulOp) or dtype_of(op.result.type) != "f32":
         return False

@@ -4,7 +4,7 @@
     b = slice(x)         b is read where it lies in x
 
 Both ask that the part is laid out like a tensor of its own: contiguous where that is dense, as along the outermost dim
-that has more than one element (rows of a matrix, channels of one picture in nchw or in blocks). Channels of nhwc are
+that has more than one element (rows of a matrix, channels of one image in nchw or in blocks). Channels of nhwc are
 not: the library's kernels write dense tensors.
 
 A value is joined once: where two concats take it, or one takes it twice, it is moved into the others. Parts of parts

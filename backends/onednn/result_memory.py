@@ -1,7 +1,7 @@
 """Memory of large results: that of earlier ones, where nobody has these any more.
 
 What a large array leaves goes back to the system, which clears its pages when it gives them out again: 4 caches of
-12 MB, as two layers of a decoder give them at each word, make a call of 10 ms 5 ms longer (Zen 3). So memory of results
+12 MB, as two layers of a decoder give them at each step, make a call of 10 ms 5 ms longer (Zen 3). So memory of results
 is remembered, and given out again once no array is over it; NumPy, PyTorch and whoever else looks at a result keep a
 reference to it. Remembered is that of the last two calls, since the results of one are often the inputs of the next.
 Before memory is asked for, what is remembered of about that size and free is forgotten.

@@ -2,7 +2,7 @@
 
 Floats are normally distributed, booleans and integers uniformly. An integer may be an index, which must lie within the
 extent of what it indexes; so from every operator that indexes, the bound is followed back to the inputs. Other integers
-of 32 bits and more are 0 or 1, as masks are; those of up to 16 bits, which hold pictures and quantized numbers, take
+of 32 bits and more are 0 or 1, as masks are; those of up to 16 bits, which hold images and quantized numbers, take
 all values. Extents that the model leaves open are those of `shapes`, or typical ones; a symbol has one value
 everywhere.
 """
@@ -51,7 +51,7 @@ _SIZES = {
 """Operators for which an operand is a size or a count: 1 is one, 0 often is not."""
 
 _COUNTING = {"Add", "ReduceSum", "Sub"}
-"""Operators whose results are counts where operand 0 is ones: a mask of words, of which there are so many."""
+"""Operators whose results are counts where operand 0 is ones: a mask of tokens, of which there are so many."""
 
 
 def open_extents(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:

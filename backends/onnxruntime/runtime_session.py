@@ -187,7 +187,7 @@ def _check_extents(path: str, title: str) -> None:
         name = next(iter(node.output), "")
         raise LayoutError(
             f"{title}: {printable(node.op_type)} '{printable(name)}' has an extent below 0: its windows, "
-            "pads or parts do not fit what they are taken of; ONNX Runtime would end the process"
+            "pads or parts do not fit what they are taken of; ONNX Runtime would abort"
         )
 
 

@@ -23,7 +23,7 @@ _OF_OBJECTS = frozenset(("CastMap", "DictVectorizer", "ZipMap"))
 
 OLDEST = 1, 30
 """The first version that refuses trees and support vectors whose attributes do not fit together: others read outside of
-them, or end the process (tried: 1.25, 1.27 and 1.29)."""
+them, or abort (tried: 1.25, 1.27 and 1.29)."""
 
 MOST_TARGETS = 1 << 20
 """Numbers per row that a node may ask for."""

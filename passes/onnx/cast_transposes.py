@@ -1,7 +1,7 @@
-"""Transposes in front of a Cast and a MatMul, moved behind the Cast where ONNX Runtime would end itself.
+"""Transposes in front of a Cast and a MatMul, moved behind the Cast where ONNX Runtime would crash.
 
 With all optimizations, ONNX Runtime takes a Transpose through a Cast to f32 into the MatMul behind it. Where the
-Transpose brings the first dim behind others, and reads another type than f32, the process ends with a segmentation
+Transpose brings the first dim behind others, and reads another type than f32, the process dies of a segmentation
 fault as the session is made (1.32, for perm = [1, 0, 2], [1, 2, 0], [1, 2, 0, 3] and [1, 2, 3, 0], tried one by one):
 
     Transpose -> Cast -> MatMul        Cast -> Transpose -> MatMul

@@ -1,7 +1,7 @@
 """What computed extents count as that shape inference has no number for, where bytes are compared.
 
 Extents of inputs count as agreed (`value_shapes.UNKNOWN_EXTENT`), and what is computed from them as what inference
-makes of inputs of that size. It makes nothing of some, as of the windows of a picture, cut by extents that nodes
+makes of inputs of that size. It makes nothing of some, as of the windows of an image, cut by extents that nodes
 compute. But a Reshape keeps the number of elements: with (batch, 2, 2, 64, 384) reshaped to (unk__0, 64, 384), `unk__0`
 is 4 for a batch of one, wherever the name stands, as in what a product makes of the windows. And the nodes that compute
 an extent from those of the inputs can be evaluated for inputs of the agreed size: the shape to which a decoder expands
@@ -182,7 +182,7 @@ def keep_counts(graph: Graph, before: Graph, places: Mapping[str, tuple[str, Ord
     """Has extents that shape inference made up for `graph` count as those that they were `before` it was written.
 
     `places` says of values that were written which of those before they are, and in which order of dims; others have
-    kept their names. Agreed sizes may contradict each other, a mask be as long as the words without those before them:
+    kept their names. Agreed sizes may contradict each other, a mask be as long as the tokens without those before them:
     then what follows depends on which nodes are looked at, and the same tensor would move more bytes than it did.
     """
     kept: dict[Extent, int] = {}

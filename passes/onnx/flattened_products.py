@@ -1,6 +1,6 @@
 """Transposes in front of a flattening and a product with constants, done to the constants instead.
 
-A dense layer behind a feature map reads all numbers of a picture as one row. In which order they lie in that row is
+A dense layer behind a feature map reads all numbers of an image as one row. In which order they lie in that row is
 nothing but the order of the rows of its weights:
 
     Transpose (n, c, h, w -> n, h, w, c), Reshape (n, h*w*c), MatMul (weights)

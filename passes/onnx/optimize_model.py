@@ -252,7 +252,7 @@ def _chosen(
         if moved:
             result.notes.append(
                 f"Transposes that stand behind a Cast to f32, and move more than is counted here: {moved}; in front of "
-                f"it, ONNX Runtime would end itself"
+                f"it, ONNX Runtime would crash"
             )
         if search.consumer.makes_unsigned:
             make_moved_integers_unsigned(result.stored)

@@ -207,25 +207,25 @@ class OrderSearch:
         if self._moves_by_element(choice):
             self.consumer = replace(self.consumer, weighs_dims=True)
             choice = self._planned(choice.reached, choice.before)
-        if self._ends_runtime(choice):
+        if self._crashes_runtime(choice):
             choice = self._without_turned_halves(choice)
         # There is nothing better, or the search ended before it found it.
         return self._kept(choice) if self._stays(choice) else choice
 
     def _without_turned_halves(self, choice: _Choice) -> _Choice:
-        """The best choice of those at which ONNX Runtime does not end itself."""
+        """The best choice of those at which ONNX Runtime does not crash."""
         try:
             other = self._planned(choice.reached, choice.before, turns_halves=False)
         except Infeasible:
             other = choice  # the Transposes are there as the model comes
         else:
-            # More may be ruled out than ends the runtime, so what is proven is the bound of all choices.
+            # More may be ruled out than crashes the runtime, so what is proven is the bound of all choices.
             other.solution = replace(other.solution, bound=choice.solution.bound)
         other.notes.append(
-            "Transposes that ONNX Runtime would end itself at, in front of products of f16, are not written, "
+            "Transposes that ONNX Runtime would crash at, in front of products of f16, are not written, "
             "though fewer bytes might move with them"
         )
-        if self._ends_runtime(other):
+        if self._crashes_runtime(other):
             cost = other.before.cost + _cost_of_nodes(other.reached)
             other = self._kept(replace(other, solution=replace(other.solution, cost=cost)))
         return other
@@ -303,8 +303,8 @@ class OrderSearch:
             for move in plan.moves
         )
 
-    def _ends_runtime(self, choice: _Choice) -> bool:
-        """Whether ONNX Runtime would end itself at what would be written."""
+    def _crashes_runtime(self, choice: _Choice) -> bool:
+        """Whether ONNX Runtime would crash at what would be written."""
         turns_halves = self.consumer.converts_halves and any(map(takes_turned_halves, choice.plans))
         return turns_halves and not self._stays(choice)
 

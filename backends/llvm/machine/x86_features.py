@@ -1,7 +1,7 @@
 """Which instructions an x86 machine has, as far as code asks for them by name.
 
 LLVM takes a feature for one that others are part of: without FMA there is no AVX-512 either, whatever else is said. An
-instruction of a feature that is not there ends the process, so code that asks for one by name looks here first.
+instruction of a feature that is not there makes LLVM abort, so code that asks for one by name looks here first.
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ def convolution(op: nn.ConvOp, values: Values) -> Candidates:
 
 
 def _has_rows_of_one(op: nn.ConvOp, values: Values) -> bool:
-    """Whether all rows of the picture are one element, and windows reach over several of them.
+    """Whether all rows of the image are one element, and windows reach over several of them.
 
-    Kernels compute some elements of a row at a time, so that such a picture is better one row, which lies in the same
+    Kernels compute some elements of a row at a time, so that such an image is better one row, which lies in the same
     memory: with AVX2 (Zen 3) a window of 5x1 over 512x1 pixels, from 256 channels to 512, took 15.3 ms, and 1x5 over
     1x512 takes 6.9.
     """

@@ -1,4 +1,4 @@
-"""Convolutions whose windows reach far beyond the operand, as those with large dilations do on small pictures.
+"""Convolutions whose windows reach far beyond the operand, as those with large dilations do on small images.
 
 * Weights that meet nothing but pads are left out: a window of 3x3 with dilations of 12 on 8x8 pixels reads one.
 * Where the library has no kernel for that many pads, those of the last dim become elements of the operand.

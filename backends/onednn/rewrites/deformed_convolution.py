@@ -1,6 +1,6 @@
 """DeformConv as gathers and a product: each weight of a window reads where its offset says.
 
-What all weights read is a picture with a channel per channel and weight, between pixels interpolated and 0 outside, as
+What all weights read is an image with a channel per channel and weight, between pixels interpolated and 0 outside, as
 GridSample computes it; over it goes a convolution with windows of one pixel.
 """
 
@@ -21,7 +21,7 @@ from layout_ir.elements.numpy_types import Array
 
 
 def deformed_convolution(node: OpaqueNode) -> SSAValue:
-    """The result of a DeformConv node on pictures of f32."""
+    """The result of a DeformConv node on images of f32."""
     x, w, offsets, bias, mask = (*map(node.optional, range(5)),)
     if x is None or w is None or offsets is None or any(dtype_of(v.type) != "f32" for v in (x, w, offsets)):
         raise Unsupported

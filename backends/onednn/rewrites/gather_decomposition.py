@@ -65,7 +65,7 @@ def gathered_slices(node: OpaqueNode) -> SSAValue:
     return node.apply(nn.GatherOp, rows, count, axis=0)
 
 
-def pictures_of_patches(node: OpaqueNode) -> SSAValue:
+def images_of_patches(node: OpaqueNode) -> SSAValue:
     """Col2Im: a transposition where patches neither overlap nor leave gaps, else a transposed convolution whose weights
     put each row of a patch at its place."""
     columns, image, block = node.input(0), node.constant_input(1), node.constant_input(2)

@@ -66,8 +66,8 @@ def weighed_sum(
     extents: Sequence[int],
     places: Sequence[int],
 ) -> SSAValue:
-    """The sum over all neighbours of positions, (places, channels): `taps` has those along each dim of pictures of
-    `extents`, whose pixels are `rows` of channels, and `first` the row with which the picture of a position begins."""
+    """The sum over all neighbours of positions, (places, channels): `taps` has those along each dim of images of
+    `extents`, whose pixels are `rows` of channels, and `first` the row with which the image of a position begins."""
     total: SSAValue | None = None
     for neighbour in product(*taps):
         place = node.constant(first, "i64")

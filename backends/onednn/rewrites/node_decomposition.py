@@ -51,7 +51,7 @@ from layout_ir.backends.onednn.rewrites.function_bodies import function_body
 from layout_ir.backends.onednn.rewrites.gather_decomposition import (
     gathered_elements,
     gathered_slices,
-    pictures_of_patches,
+    images_of_patches,
 )
 from layout_ir.backends.onednn.rewrites.grid_decomposition import sampled
 from layout_ir.backends.onednn.rewrites.inserted_ops import elements_of
@@ -499,7 +499,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "GlobalLpPool": pooled_globally_by_norm,
     "DFT": transformed,
     "STFT": frames_transformed,
-    "Col2Im": pictures_of_patches,
+    "Col2Im": images_of_patches,
     "DeformConv": deformed_convolution,
     "RoiAlign": pooled_regions,
     "LSTM": split_recurrent,

@@ -28,8 +28,8 @@ def pooled_with_indices(node: OpaqueNode) -> list[SSAValue | None]:
     windows = node.windows(x, kernel)
     places = _places(shape[2:], result[2:], kernel, **windows)  # places of a window, windows
     planes, size, count = prod(shape[:2]), prod(shape[2:]), prod(result[2:])
-    pictures = node.insert(ReshapeOp(x, (planes, size)))
-    held = node.apply(nn.GatherOp, pictures, node.constant(places, "i64"), axis=1)
+    images = node.insert(ReshapeOp(x, (planes, size)))
+    held = node.apply(nn.GatherOp, images, node.constant(places, "i64"), axis=1)
     number = node.apply(nn.ArgMaxOp, held, axis=1, keepdims=False)
     entry = _sum(node, _product(node, number, count), np.arange(count))
     first = np.arange(planes)[:, None] * size
@@ -49,7 +49,7 @@ def pooled_with_indices(node: OpaqueNode) -> list[SSAValue | None]:
 def _places(
     extents: Shape, counts: Shape, kernel: Shape, *, strides: Shape, pads: Shape, dilations: Shape
 ) -> Array:
-    """The number that each place of a window has in a picture, for all windows: places of a window by windows.
+    """The number that each place of a window has in an image, for all windows: places of a window by windows.
 
     Raises Unsupported where a window is all in pads.
     """

@@ -2,7 +2,7 @@
 
 The library resamples linearly, with the positions of `half_pixel`, and loops choose nearest elements and interpolate
 linearly in two dims, between corners (`align_corners`), too. Cubic interpolation, antialiasing and more dims are left,
-and linear interpolation of small pictures that are results: where neighbours along a row are not in one vector, both
+and linear interpolation of small images that are results: where neighbours along a row are not in one vector, both
 are slow. Where no dim changes, each mode reads all elements at their own places.
 
 Integers are resampled as floats and cut off again where f32 has all bits of the results, as in sizes that double: where

@@ -54,9 +54,9 @@ def _unpacked(packed: Array, bits: int) -> Array:
 
 def embedded(node: OpaqueNode) -> list[SSAValue | None]:
     """An EmbedLayerNormalization: its result, how many elements of each row are unmasked, and the sum of the rows."""
-    words, mask, positions = node.input(0), node.optional(7), node.optional(8)
-    batch, steps = shape_of(words)
-    total = _rows(node, node.input(2), words)
+    tokens, mask, positions = node.input(0), node.optional(7), node.optional(8)
+    batch, steps = shape_of(tokens)
+    total = _rows(node, node.input(2), tokens)
     if positions is None:
         table = node.input(3)
         given = node.apply(nn.SliceOp, table, starts=(0, 0), sizes=(steps, shape_of(table)[1]))

@@ -1,4 +1,4 @@
-"""Operators of windows, boxes and points of pictures."""
+"""Operators of windows, boxes and points of images."""
 
 from __future__ import annotations
 

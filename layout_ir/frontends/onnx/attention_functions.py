@@ -77,7 +77,7 @@ def _earlier(body: Body, queries: str, keys: str) -> str:
 
 
 def _mask(body: Body, number: int, keys: str, element: int) -> str:
-    """What a mask adds to scores: the mask is per key, per query and key, or a number of keys for each sentence."""
+    """What a mask adds to scores: the mask is per key, per query and key, or a number of keys for each sequence."""
     mask, kind, rank = body.input(number), body.element(number), body.rank(number)
     if rank == 1:
         count = body.cast(body.indices(body.size(keys, 2)), kind)
@@ -175,7 +175,7 @@ def multi_head_attention(body: Body) -> Sequence[str]:
 
 
 def group_query_attention(body: Body) -> Sequence[str]:
-    """GroupQueryAttention: several heads of queries share one of keys and values; sentences of a batch may differ in
+    """GroupQueryAttention: several heads of queries share one of keys and values; sequences of a batch may differ in
     length, and each has its new keys behind the earlier ones of its own."""
     body.allow(*range(12))
     heads, shared = body.attribute("num_heads", 0), body.attribute("kv_num_heads", 0)
@@ -196,7 +196,7 @@ def group_query_attention(body: Body) -> Sequence[str]:
     )
     steps = body.size(queries, 2)
     total = body.cast(body.reshaped(body.input(6), -1), INT64)
-    # How many are known of each sentence before these; none where all are given at once.
+    # How many are known of each sequence before these; none where all are given at once.
     lengths = body.add("Add", body.cast(body.reshaped(body.input(5), -1), INT64), body.integers(1))
     is_first = body.add("Equal", total, steps)
     before = body.add("Where", is_first, body.integers(0), body.add("Sub", lengths, steps))
@@ -227,7 +227,7 @@ def _room(body: Body, total: str) -> str:
 
 
 def _put(body: Body, past: str, value: str, before: str, slots: str) -> str:
-    """Keys or values of a cache with new ones at the place `before`, per sentence: (batch, heads, slots, size)."""
+    """Keys or values of a cache with new ones at the place `before`, per sequence: (batch, heads, slots, size)."""
     place = body.add("Sub", body.reshaped(slots, 1, -1), before)  # (batch, slots), among the new ones
     last = body.add("Sub", body.size(value, 2), body.integers(1))
     within = body.add(

@@ -62,7 +62,7 @@ def dynamic_lstm(body: Body) -> Sequence[str]:
 
 
 def quantized_embedding(body: Body) -> Sequence[str]:
-    """QEmbedLayerNormalization: rows of quantized tables, added up and normalized, and the unmasked words of each row.
+    """QEmbedLayerNormalization: rows of quantized tables, added up and normalized, and the unmasked tokens per row.
 
     Inputs 2 to 6 are tables and parameters, 8 to 12 their scales and 13 to 17 their zero points, in that order.
     """
@@ -74,17 +74,17 @@ def quantized_embedding(body: Body) -> Sequence[str]:
     def rows(number: int, indices: str) -> str:
         return real(body.add("Gather", body.input(number), indices), number)
 
-    words = body.input(0)
-    # In the shape of the words, so that it is known where theirs is.
-    ones = body.add("Expand", body.integers([[1]]), body.add("Shape", words))
+    tokens = body.input(0)
+    # In the shape of the tokens, so that it is known where theirs is.
+    ones = body.add("Expand", body.integers([[1]]), body.add("Shape", tokens))
     places = body.add("CumSum", ones, body.integers(1), exclusive=1)
-    total = body.add("Add", rows(2, words), rows(3, places))
+    total = body.add("Add", rows(2, tokens), rows(3, places))
     if body.has(1) and body.has(4):
         total = body.add("Add", total, rows(4, body.input(1)))
     parameters = (real(body.input(number), number) for number in (5, 6))
     epsilon = float(body.attribute("epsilon", 1e-12))
     normal = body.add("LayerNormalization", total, *parameters, axis=-1, epsilon=epsilon)
-    mask = body.input(7) if body.has(7) else body.add("Sub", words, words)
+    mask = body.input(7) if body.has(7) else body.add("Sub", tokens, tokens)
     return [normal, body.add("ReduceSum", mask, body.integers([1]), keepdims=0)]
 
 
@@ -141,13 +141,13 @@ def quantized_pool(op_type: str, *attributes: str) -> Function:
 
     def function(body: Body) -> Sequence[str]:
         rank = body.rank(0) if body.attribute("channels_last", 0) else 0
-        value = _over_pictures(body, op_type, [_real(body, 0)], rank, attributes)
+        value = _over_images(body, op_type, [_real(body, 0)], rank, attributes)
         return _quantized(body, value, 3)
 
     return function
 
 
-def _over_pictures(
+def _over_images(
     body: Body, op_type: str, inputs: Sequence[str], rank: int, attributes: Sequence[str]
 ) -> str:
     """The result of a standard operator of windows; for a `rank`, the first of the inputs and the result have so many
@@ -177,14 +177,14 @@ def quantized_gemm(body: Body) -> Sequence[str]:
 def pool_of_channels_last(body: Body) -> Sequence[str]:
     """NhwcMaxPool."""
     rank = 2 + len(body.attribute("kernel_shape", []))
-    return [_over_pictures(body, "MaxPool", body.given(1), rank, ("storage_order", *WINDOW))]
+    return [_over_images(body, "MaxPool", body.given(1), rank, ("storage_order", *WINDOW))]
 
 
 def quantized_convolution(body: Body) -> Sequence[str]:
     """QLinearConv: the standard operator, its channels last where it says so."""
     rank = body.rank(3) if body.attribute("channels_last", 0) else 0
     attributes = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    return [_over_pictures(body, "QLinearConv", body.given(9), rank, attributes)]
+    return [_over_images(body, "QLinearConv", body.given(9), rank, attributes)]
 
 
 def rows_of_blocks(body: Body) -> Sequence[str]:

@@ -189,7 +189,7 @@ def needs_type(op_type: str) -> bool:
 
 
 def would_abort(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
-    """Whether ONNX's inference of the node, whose inputs are of these `types`, may end the process: that of what is in
+    """Whether ONNX's inference of the node, whose inputs are of these `types`, may abort: that of what is in
     its subgraphs, too, of which no types are known."""
     is_slice = node.op_type == "Slice" and not node.domain and bool(node.input)
     if is_slice and node.input[0] in types and has_negative_extent(types[node.input[0]]):

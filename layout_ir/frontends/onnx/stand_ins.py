@@ -246,20 +246,20 @@ def _like(number: int) -> StandIn:
 
 
 def _embedded(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
-    """EmbedLayerNormalization: a row per word, a count per sentence, and a row per word."""
+    """EmbedLayerNormalization: a row per token, a count per sequence, and a row per token."""
     import onnx
     import onnx.helper
 
     nodes: list[onnx.NodeProto] = []
-    words, table, outputs = node.input[0], node.input[2], [*node.output, "", ""]
+    tokens, table, outputs = node.input[0], node.input[2], [*node.output, "", ""]
     if outputs[1]:
         nodes += [
-            onnx.helper.make_node("ArgMax", [words], ["place"], axis=1, keepdims=0),
+            onnx.helper.make_node("ArgMax", [tokens], ["place"], axis=1, keepdims=0),
             onnx.helper.make_node("Cast", ["place"], [outputs[1]], to=onnx.TensorProto.INT32),
         ]
     if outputs[2]:
-        nodes.append(onnx.helper.make_node("Gather", [table, words], [outputs[2]]))
-    return [*nodes, onnx.helper.make_node("Gather", [table, words], ["result"])]
+        nodes.append(onnx.helper.make_node("Gather", [table, tokens], [outputs[2]]))
+    return [*nodes, onnx.helper.make_node("Gather", [table, tokens], ["result"])]
 
 
 _WITH_SUM = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")

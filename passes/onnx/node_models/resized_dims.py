@@ -1,7 +1,7 @@
 """Resize and Upsample: which dims they resize, and on which places kernels are made for that.
 
 To the nearest element any dims are resized. What weighs neighbours is there for tensors in which all resized dims are
-behind the first two, as in N, C, space; and, linearly, for pictures in N, H, W, C.
+behind the first two, as in N, C, space; and, linearly, for images in N, H, W, C.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _FLOAT = 1
 class Resize(SameOrder):
     """On any places to the nearest element, else on those for which there are kernels.
 
-    Those of ONNX Runtime 1.32 for space behind N and C and for pictures in N, H, W, C compute the same on floats, to
-    the bit; integers they round otherwise, so that these stay with theirs. The one for pictures takes a third of the
+    Those of ONNX Runtime 1.32 for space behind N and C and for images in N, H, W, C compute the same on floats, to
+    the bit; integers they round otherwise, so that these stay with theirs. The one for images takes a third of the
     time for 64 channels, and two to six times as long for one to four; that runtime moves Transposes out of its way
     all the same.
     """
@@ -37,7 +37,7 @@ class Resize(SameOrder):
             return
         resized, rank = _resized(node), len(node.shape(0) or ())
         own = _kernel(resized, rank)
-        kernels = ("space", "picture") if own is not None and _is_linear_picture(node) else (own,)
+        kernels = ("space", "image") if own is not None and _is_linear_image(node) else (own,)
         is_nearest = node.text("mode", "nearest") == "nearest"
         if own is None and not is_nearest and not _is_known(node, resized):
             return  # what runs it takes the dims, whichever they are, only where they are
@@ -61,14 +61,14 @@ class Resize(SameOrder):
 RESIZES: dict[str, NodeModel] = dict.fromkeys(("Resize", "Upsample"), Resize())
 
 
-def _kernel(places: Collection[int], rank: int) -> Literal["space", "picture"] | None:
+def _kernel(places: Collection[int], rank: int) -> Literal["space", "image"] | None:
     """What resizes the dims in these places; None where nothing does, or where that is not known."""
     if all(place >= 2 for place in places):
         return "space"
-    return "picture" if rank == 4 and all(place in (1, 2) for place in places) else None
+    return "image" if rank == 4 and all(place in (1, 2) for place in places) else None
 
 
-def _is_linear_picture(node: Node) -> bool:
+def _is_linear_image(node: Node) -> bool:
     """Whether both kernels compute what a node does."""
     return (
         node.op_type == "Resize"

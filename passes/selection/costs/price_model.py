@@ -10,7 +10,7 @@ apart from dense, and the class of the formats: row-major, channels last, blocks
 negative, and errors are relative: an op of a microsecond counts as much as one of a millisecond.
 
 Kernels have steps that no roofline has: tails of channels that fill no register, tensors that just fit a cache, few
-positions per picture. What they are differs by kernel, but ops of like extents stand on the same side of them. So a fit
+positions per image. What they are differs by kernel, but ops of like extents stand on the same side of them. So a fit
 is corrected by its neighbours: by the mean ratio of prices to their fits, each weighed by the inverse of its distance
 (Shepard's interpolation), where distance is that of the logarithms of the extents; far from all of them the fit stays.
 

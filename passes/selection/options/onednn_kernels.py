@@ -38,7 +38,7 @@ def kernels(conv: ConvShape, vector: int) -> Iterator[ConvKernel]:
     not compute in are those of f32."""
     rank = conv.spatial_rank
     yield _channels_last(conv, vector)
-    # Windows beyond their picture are for the other kernels.
+    # Windows beyond their image are for the other kernels.
     fits = all(window <= extent for window, extent in zip(conv.kernel, conv.image, strict=True))
     for block in _blocks(conv, vector) if fits else ():
         blocked = activation(rank, "ncS", ("c", block))
@@ -51,7 +51,7 @@ def kernels(conv: ConvShape, vector: int) -> Iterator[ConvKernel]:
         few = weight(rank, "oSi", ("o", block))
         yield ConvKernel(activation(rank, "ncS"), few, blocked, BLOCKED * block // 8)
     if conv.batch * conv.outputs > 1:
-        # A single picture of one channel is channels last as well, and the library finds no kernel between the two.
+        # A single image of one channel is channels last as well, and the library finds no kernel between the two.
         yield row_major_kernel(conv, PRODUCT * vector // 8)
 
 
