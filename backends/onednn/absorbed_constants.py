@@ -24,10 +24,10 @@ from layout_ir.dialects import nn
 from layout_ir.elements.numpy_types import Array
 
 _BIAS = {"convolution_forward": 4, "deconvolution_forward": 4, "matmul": 2, "inner_product_forward": 3}
-"""Where the request for a primitive has its bias."""
+"""The place of the bias among the arguments of a request, by primitive."""
 
 PRODUCTS = frozenset({"matmul", "inner_product_forward"})
-"""Of matrices."""
+"""The primitives that multiply matrices."""
 
 
 def absorb(group: Group, op: nn.ElementwiseOp, value: SSAValue, values: Values) -> bool:

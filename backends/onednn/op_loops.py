@@ -68,7 +68,7 @@ class OpLoop:
     updated: SSAValue | None = None
     """What the result holds before, where the loop writes some of its elements only."""
     more_results: tuple[SSAValue, ...] = ()
-    """Those operands that it writes: the other results of the op."""
+    """The other results of the op, which the loop writes."""
 
 
 def has_loop(op: Operation) -> bool:

@@ -112,7 +112,7 @@ class OpCall:
     inputs: Sequence[Tensor]
     """What it reads besides its constants."""
     constant_bytes: int
-    """Of its constants, as they are packed."""
+    """Bytes of its constants, as they are packed."""
     twin: Call | None = None
     """The same on constants of its own, where there are any that a cache could hold."""
 

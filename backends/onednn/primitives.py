@@ -37,7 +37,7 @@ class Argument(IntEnum):
     SCRATCHPAD = 80
     MULTIPLE_SRC = 1024
     SCALE_OF = 4096
-    """With the number of another argument: its scales; `ZERO_POINT_OF`: its zero points."""
+    """Added to the number of an argument: the scales of it; `ZERO_POINT_OF`: its zero points."""
     ZERO_POINT_OF = 8192
     SRC_OF_POST_OP = 32768 | 2
     """That of post-op 0; each later one is `POST_OP_STEP` further."""

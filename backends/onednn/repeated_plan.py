@@ -95,7 +95,7 @@ class RepeatedPlan:
         self.carried = {
             taken: made for taken, made in carried.items() if results[made].buffer is not inputs[taken].buffer
         }
-        """Without what is handed on as it is."""
+        """The result that each carried operand is in the next iteration, without those that lie there already."""
         self.after = None if condition is None else carried[condition]
         """The result that is the condition behind a trip."""
         self.nbytes = [place.nbytes for place in results]

@@ -70,7 +70,7 @@ class _Folds:
 
         self._types = types
         self._rows: dict[str, _Row] = {}
-        """By value: those of the nodes so far."""
+        """The rows of the values of the nodes so far."""
         self._constants = dict(constants)
         self._constants |= {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
         taken = {name for node in graph.node for name in (*node.input, *node.output)} | types.keys()

@@ -33,7 +33,7 @@ CompileModel = Callable[["onnx.ModelProto"], RunnablePlan]
 """The plan of a model of static shapes. Raises LayoutError where there is none."""
 
 _KEPT = 16
-"""For how many shapes of its inputs a subgraph stays compiled."""
+"""The number of shapes of its inputs for which a subgraph stays compiled."""
 
 
 class Subgraph:

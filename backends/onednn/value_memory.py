@@ -47,7 +47,7 @@ class ValueMemory:
         self._wholes: set[Buffer] = set()
         """Buffers that hold parts, over which nothing is written."""
         self._constants: dict[tuple[int, bytes], list[Buffer]] = {}
-        """By their size and some of their bytes."""
+        """The buffers of constants, by size and some of the bytes."""
 
     # Places -----------------------------------------------------------------------------------------------------
 

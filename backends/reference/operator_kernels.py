@@ -30,12 +30,12 @@ class NodeKernels:
     """That of `selected_boxes`, where it is not its own."""
     pooled_regions: Callable[[Array, Array, Array, Regions], Array] = pooled_regions
     product: Callable[[Array, Array], Array] = np.matmul
-    """Of matrices, as NumPy broadcasts them."""
+    """The product of matrices, as NumPy broadcasts them."""
     operator: Callable[[str, str], type | None] = _no_operator
-    """By domain and name, a class of the onnx package for operators of which it has a slow reference or none, which
+    """The class for a domain and an operator of which the onnx package has a slow reference or none; it
     says `computed_by` what."""
     trips: Mapping[tuple[str, ...], Trip] = field(default_factory=dict[tuple[str, ...], Trip])
-    """By the names of the outputs of a Loop, what computes its body."""
+    """The function that computes the body of a Loop, by the names of the outputs of the Loop."""
 
 
 IN_NUMPY = NodeKernels()

@@ -53,14 +53,14 @@ class _Positions:
         step = size / real(results)
         whole = min(np.ceil(step), MOST_POSITIONS) if np.isfinite(step) else 0
         self.count = made.ratio if made.ratio > 0 else max(int(whole), 0)
-        """Of positions per result, those outside of the dim among them."""
+        """The number of positions per result, those outside of the dim included."""
         bases = start + np.arange(results, dtype=real) * step
 
         def places(base: Any, numbers: Any) -> Any:
             return base + (numbers + real(0.5)) * step / real(self.count)
 
         def inside(base: Any) -> range:
-            """Positions never go back, or never forth."""
+            """The numbers of the positions that lie in the dim: one range, as positions only rise or only fall."""
             ends = (-1, extent) if step >= 0 else (-extent, 1)
             sign = real(1 if step >= 0 else -1)
             of = range(self.count)

@@ -105,7 +105,7 @@ def _unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _round(x: Any) -> Any:
-    """To the nearest integer, halves away from zero."""
+    """The nearest integer, halves away from zero."""
     whole = np.trunc(x)
     # The difference is exact, unlike a sum with 0.5.
     return whole + np.copysign(np.abs(np.subtract(x, whole)) >= 0.5, x)

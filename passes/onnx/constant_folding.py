@@ -209,7 +209,7 @@ class Evaluation:
         self._small: dict[tuple[object, ...], NDArray[Any] | None] = {}
         """The results of small nodes, by operator, attributes and operands."""
         self._told: set[str] = set()
-        """Those that shapes tell, which were computed from no constants."""
+        """The values that shapes decide, which were computed from no constants."""
         self._extents: dict[str, Shape] = {}
         """By name, integers that are extents of tensors, of which not all are known."""
         self._sums: dict[str, tuple[Extent, Extent]] = {}

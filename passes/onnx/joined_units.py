@@ -99,7 +99,7 @@ class _Writer:
 
     found: Units
     shapes: Mapping[str, Sequence[int | str | None]]
-    """Those of the results of pools, by name."""
+    """The shapes of the results of pools, by name."""
 
     def __post_init__(self) -> None:
         self.model = self.found.model

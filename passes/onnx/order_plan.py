@@ -53,9 +53,9 @@ class Plan:
         self.origin: dict[Place, Place] = {}
         """What a tensor that is not made by a node is reordered from."""
         self.options: dict[int, NodeOption] = {}
-        """By identity of the node, for those with a choice."""
+        """The chosen options, by identity of the node, for nodes with a choice."""
         self.models: dict[int, NodeModel | None] = {}
-        """Likewise."""
+        """The models of these nodes, likewise; None where there is none."""
         self.outputs: dict[str, Order] = {}
         """The orders of outputs and captured values, of their roots."""
 

@@ -49,7 +49,7 @@ class SearchOptions:
     free_inputs: bool
     free_outputs: bool
     shapes: Mapping[str, Sequence[int]]
-    """Those of inputs, by name, for the bytes that are compared."""
+    """The shapes of inputs, by name, for the bytes that are compared."""
     certificate: bool
     deadline: float | None
     """The time of time.monotonic() at which the search ends."""
@@ -103,16 +103,16 @@ class OrderSearch:
     """Those of the options, in the orders in which callers are asked for them."""
     free_inputs: bool = field(init=False)
     free_outputs: bool = field(init=False)
-    """As in the options, until it is settled what callers are asked for."""
+    """Whether outputs may come in any order: as in the options, until it is settled what callers are asked for."""
     propagation: OrderPropagation = field(init=False)
     improved: bool = False
     """Whether the last round changed the model, so that another one may see more."""
     is_written: bool = False
     """Whether any round changed the model."""
     types: dict[str, onnx.TypeProto] = field(default_factory=dict[str, "onnx.TypeProto"])
-    """Of values that earlier rounds wrote and shape inference does not know."""
+    """The types of values that earlier rounds wrote and shape inference does not know."""
     integers: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
-    """Those that constants and known shapes decide, as earlier rounds found them."""
+    """The integers that constants and known shapes decide, as earlier rounds found them."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
     plans: list[Plan] = field(default_factory=list[Plan])
@@ -120,7 +120,7 @@ class OrderSearch:
     written: tuple[Plan, GraphRewriter, int, Traffic] | None = None
     """What an earlier round wrote, for which cost, and what it left, where all types are known by that."""
     graphs: list[Graph] = field(default_factory=list[Graph])
-    """Those of all rounds."""
+    """The graphs of all rounds."""
     stated: tuple[Traffic, ReachableOrders] | None = None
     """The Transposes of the graph that was written then, and what it has to choose from."""
     current: Graph | None = None

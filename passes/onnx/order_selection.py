@@ -112,7 +112,7 @@ class OrderProblem:
     places: dict[str, int] = field(default_factory=dict[str, int])
     """The number of each value there: of each root that may be had in several orders."""
     orders: dict[str, tuple[Order, ...]] = field(default_factory=dict[str, tuple[Order, ...]])
-    """By value, its orders as they are numbered."""
+    """The orders of each value, as they are numbered."""
 
 
 class OrderSolution(NamedTuple):
@@ -210,7 +210,7 @@ class _Choices:
 
     def __init__(self) -> None:
         self._places: dict[int, dict[Order, int]] = {}
-        """By identity of a set of orders, their numbers."""
+        """The numbers of orders, by identity of the set that has them."""
         self._known: dict[tuple[_Row, ...], _Numbered] = {}
 
     def places(self, orders: OrderSet) -> dict[Order, int]:
@@ -349,7 +349,7 @@ class _Numbers:
         self.ops: list[OpNode] = []
         self.values: list[ValueNode] = []
         self._listed: dict[int, tuple[Order, ...]] = {}
-        """By identity of a set of orders, these."""
+        """The orders of a set, by its identity."""
         self._matrices: dict[tuple[object, ...], ValueNode] = {}
         """By what costs follow from, identity of the orders, and the bits of those that are made and taken."""
 

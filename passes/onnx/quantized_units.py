@@ -68,7 +68,7 @@ class Unit(NamedTuple):
     """A tensor of 32-bit integers, or of floats; empty where there is none."""
     y: Quantized
     last: onnx.NodeProto
-    """Its QuantizeLinear."""
+    """The QuantizeLinear at its end."""
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Units:
         return {**found, **node_constants(self.graph.node)}
 
     def units(self) -> list[Unit]:
-        """Those of the graph, in the order of its nodes."""
+        """The units of the graph, in the order of its nodes."""
         found = (self._unit(node) for node in self.graph.node)
         return [unit for unit in found if unit is not None]
 

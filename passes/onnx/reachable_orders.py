@@ -60,7 +60,7 @@ class OrderSets(SharedSets[Order]):
     def __init__(self) -> None:
         super().__init__()
         self._turned: dict[tuple[int, Order], OrderSet] = {}
-        """By identity of the set."""
+        """The sets whose dims were turned, by identity of the set and order."""
 
     def single(self, order: Order) -> OrderSet:
         """The set of one order."""
@@ -84,7 +84,7 @@ class Values:
         self.members: dict[str, Member] = _Members(graph)
         """By name, the root of a value, and the order in which it is that."""
         self.transposes: dict[str, Node] = {}
-        """By name of the result, the Transposes that vanish."""
+        """The Transposes that vanish, by name of the result."""
         self.nodes: list[Node] = []
         """All other nodes."""
         self.sets = sets
@@ -157,7 +157,7 @@ class _Surroundings:
     def __init__(self, values: Values):
         self._values = values
         self._found: dict[str, list[int]] | None = None
-        """By name."""
+        """The nodes around each value, by its name; None until they are asked for."""
 
     def of(self, root: str) -> list[int]:
         """The nodes around a root, by all its names; some may be there more than once."""
@@ -198,9 +198,9 @@ class GivenOrders(NamedTuple):
     """Orders that values have at least, and nodes whose options for these are known and ask for no others."""
 
     orders: Mapping[str, OrderSet]
-    """By name of a value."""
+    """The orders of values, by name."""
     choices: Mapping[int, NodeChoices]
-    """By identity of the node."""
+    """The options of nodes, by identity."""
 
 
 _NOTHING_GIVEN = GivenOrders({}, {})

@@ -57,7 +57,7 @@ class _Stack(NamedTuple):
     """The nodes behind the Concat, in order."""
     reshape: Node
     axis: int
-    """Of the Concat."""
+    """The axis of the Concat."""
     piece: int
     """The extent of each operand along that."""
 

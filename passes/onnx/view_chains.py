@@ -30,7 +30,7 @@ def merge_view_chains(graph: Graph) -> None:
     uses.update([name for node in graph.nodes if node.captures for name in node.captures])
     uses.update([value.name for value in graph.proto.output])
     chains: dict[str, list[Node]] = {}
-    """By the result of their last node."""
+    """The nodes of each chain, by the result of the last one."""
     for node in views:
         if _is_known(node):
             before = chains.pop(node.inputs[0], []) if uses[node.inputs[0]] == 1 else []

@@ -44,7 +44,7 @@ class DynamicUnit(Unit):
 
     @property
     def formats(self) -> tuple[Format, Format]:
-        """Those of the reorder."""
+        """The formats of source and destination."""
         return self.reorder.src, self.reorder.dst
 
     @property
@@ -64,7 +64,7 @@ class DynamicUnit(Unit):
 
     @property
     def in_place(self) -> bool:
-        """Never: every plan would have to be safe in place, the fallback too."""
+        """Always False: every plan would have to be safe in place, the fallback too."""
         return False
 
     def functions(self) -> list[str]:

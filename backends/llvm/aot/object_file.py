@@ -134,7 +134,7 @@ class FixedUnit(Unit):
 
     @property
     def formats(self) -> tuple[Format, Format]:
-        """Those of the two layouts."""
+        """The formats of source and destination."""
         return self.src.format, self.dst.format
 
     @property
@@ -144,7 +144,7 @@ class FixedUnit(Unit):
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The only plan."""
+        """The plan, the only one there is."""
         return (self.plan,)
 
     @property

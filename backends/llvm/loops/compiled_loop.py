@@ -18,7 +18,7 @@ from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.caches import keeps_kernels
 
 LOOP_SIGNATURE = thread_pool.PART_SIGNATURE
-"""Of machine code: its arguments, 0, a part and the number of parts."""
+"""The C signature of a loop's machine code: its arguments, 0, a part and the number of parts."""
 
 
 _SHARED = 64 << 10

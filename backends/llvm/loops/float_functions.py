@@ -31,7 +31,7 @@ _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860677e-06
 _LOG2E = 1 / math.log(2)
 _WIDTH = {"f32": 32, "f64": 64}
 FLOAT_TYPES = {"f32": "float", "f64": "double"}
-"""Of floats that are computed in, in LLVM IR."""
+"""The types of LLVM IR of floats that are computed in."""
 
 _EXP = (0.5, 0.166665137, 0.0416664146, 0.00836952683, 0.00139396288)
 """(exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2."""

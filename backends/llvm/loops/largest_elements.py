@@ -29,7 +29,7 @@ _TYPES = {
     **dict.fromkeys(("f16", "bf16"), "i16"),  # which not every processor adds or compares
     **{f"{sign}{bits}": f"i{bits}" for sign in ("i", "ui") for bits in (8, 16, 32, 64)},
 }
-"""Of elements, in LLVM IR."""
+"""The types of elements in LLVM IR."""
 
 
 class LargestElements:

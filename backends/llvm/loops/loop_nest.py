@@ -25,7 +25,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
 
 DimOffsets = NDArray[np.int64]
-"""Of one dim: per tensor, the offsets in elements of its indices."""
+"""The offsets in elements that the indices of one dim add, per tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def nests(offsets: Sequence[DimOffsets], starts: Sequence[int]) -> Iterator[Nest
 
 
 def _parts(offsets: DimOffsets) -> list[tuple[DimOffsets, tuple[Loop, ...]]]:
-    """Of one dim: where each part begins, and its loops."""
+    """The parts of one dim: where each begins, and its loops."""
     extent = offsets.shape[1]
     if not extent:
         return []

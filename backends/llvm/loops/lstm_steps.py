@@ -37,7 +37,7 @@ OPTIONAL = ("peepholes", "lengths", "states", "cells")
 """The inputs that may be left out, in order."""
 
 _TENSORS = 8
-"""Those that each call has: four inputs before, and the results."""
+"""The number of tensors that each call has: four inputs in front, and the results."""
 
 Block = Callable[[Value, int], None]
 """Code for the elements of a row that begin at some element, so many of the lanes or all of them."""
@@ -80,7 +80,7 @@ class LstmSteps:
 
 @dataclass(frozen=True, slots=True)
 class _Direction:
-    """Where what a direction reads and writes begins."""
+    """The addresses at which one direction reads and writes."""
 
     number: Value
     is_reverse: Value

@@ -23,7 +23,7 @@ QUAD = 4
 """Numbers along the inner dim that lie side by side."""
 
 _INSTRUCTIONS = {16: "ssse3.pmadd.ub.sw.128", 32: "avx2.pmadd.ub.sw", 64: "avx512.pmaddubs.w.512"}
-"""By bytes of a register, the instruction of x86."""
+"""The instruction of x86 that multiplies and adds, by bytes of a register."""
 
 _SUMS = 8
 """Sums of two products that 16 bits hold: 8 * 2 * 15 * 128 is less than 2^15."""

@@ -125,11 +125,11 @@ class Vector:
         return self.made(f"xor {self.type} {self.value}, {self.like(other).value}")
 
     def __lshift__(self, other: Vector | Number) -> Vector:
-        """By as many bits, fewer than the type has."""
+        """The lanes shifted to the left by `other` bits, fewer than the type has."""
         return self.made(f"shl {self.type} {self.value}, {self.like(other).value}")
 
     def __rshift__(self, other: Vector | Number) -> Vector:
-        """By as many bits, fewer than the type has."""
+        """The lanes shifted to the right by `other` bits, fewer than the type has."""
         return self._op(other, "none ashr lshr")
 
     def _compared(self, other: object, names: str) -> Vector:

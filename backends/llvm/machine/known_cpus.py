@@ -86,7 +86,7 @@ _ALWAYS = {"aarch64": ("neon",)}
 """Features that code asks for by name, by architecture."""
 
 _NEEDS = {"zvl128b": "v", "zvl256b": "v"}
-"""By feature, another one without which LLVM aborts."""
+"""The feature that another one needs, without which LLVM aborts."""
 
 _WITHOUT_AVX512 = "x86-64-v2"
 """A CPU for which LLVM does not come to an end with AVX-512, for some moves of elements of 64 bits to ones of 4."""

@@ -72,7 +72,7 @@ class Machine:
 
     @property
     def attributes(self) -> str:
-        """Of the functions of kernels.
+        """The attributes in LLVM IR of functions of kernels.
 
         Vectors that the registers do not hold are kept on a stack that is aligned for them. Without, where they come
         to lie depends on the caller, and across the border of two pages each costs some hundred cycles: f32 to bf16

@@ -25,7 +25,7 @@ _OF_CPUS = {
     "znver4": (*V4, *ZEN4),
 }
 _OF_REGISTERS = {32: V3, 64: V4}
-"""Of other CPUs, by the bytes of a register."""
+"""The features of CPUs that are not in `_OF_CPUS`, by bytes of a register."""
 
 _PARTS = {
     "ssse3": ("sse3",), "sse4.1": ("ssse3",), "sse4.2": ("sse4.1",), "avx": ("sse4.2",), "avx2": ("avx",),
@@ -35,7 +35,7 @@ _PARTS = {
     "avx512vpopcntdq": ("avx512f",), "avx512vbmi": ("avx512bw",), "avx512vbmi2": ("avx512bw",),
     "avx512bitalg": ("avx512bw",), "avx512bf16": ("avx512bw",), "avx512fp16": ("avx512bw",),
 }  # fmt: skip
-"""By feature, those that are part of it (LLVM's X86.td)."""
+"""The features that are part of a feature (LLVM's X86.td)."""
 
 
 def has_x86_feature(machine: Machine, name: str) -> bool:

@@ -53,7 +53,7 @@ class _Pieces(NamedTuple):
     """A kernel as pieces that follow each other in the source."""
 
     loop: Loop
-    """Over the whole pieces."""
+    """The loop over the whole pieces."""
     kernel: Callable[[int], Kernel]
     """The kernel for so many elements of a run or of each way, or rows of a tile."""
     size: int

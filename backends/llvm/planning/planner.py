@@ -134,9 +134,9 @@ class _Work(NamedTuple):
     """What is to be done, before orders and stores are chosen."""
 
     steps: list[Step]
-    """For the elements, and for pads that are filled."""
+    """The steps that move elements, and those that fill pads."""
     moving: list[Step]
-    """Those of them for the elements."""
+    """The steps of these that move elements."""
     volume: Size
     """Bytes read and written before any of them again."""
 

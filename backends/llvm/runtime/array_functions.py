@@ -28,10 +28,10 @@ from layout_ir.forking import fork_safe
 
 _HEAD = object.__basicsize__
 _DATA, _ND, _SHAPE, _STRIDES, _DESCR, _FLAGS = (_HEAD + k for k in (0, 8, 16, 24, 40, 48))
-"""Where an array has what: `PyArrayObject_fields` of NumPy's C API, behind the head of any object."""
+"""Offsets of the fields of an array: `PyArrayObject_fields` of NumPy's C API, behind the head of any object."""
 
 _BYTE_ORDER, _NUMBER, _ITEM_SIZE = (_HEAD + k for k in (10, 12, 24))
-"""Where a dtype has what: `PyArray_Descr` of NumPy's C API, version 2."""
+"""Offsets of the fields of a dtype: `PyArray_Descr` of NumPy's C API, version 2."""
 
 _C_CONTIGUOUS, _F_CONTIGUOUS, _WRITEABLE, _WARNS = 1, 2, 0x400, 1 << 31
 """Flags of arrays; the last one says that writing to the array gives a warning."""

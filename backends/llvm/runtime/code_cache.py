@@ -44,7 +44,7 @@ the machine would be measured again, and code made anew for other plans. So is w
 
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _MOST_LINKS = 40
-"""On the way to the folder: what Linux follows."""
+"""How many links on the way to the folder are followed, as many as Linux follows."""
 
 
 def folder() -> Path | None:

@@ -44,7 +44,7 @@ _STUB = b"\xff\x25\x02\x00\x00\x00\x66\x90"
 _STUB_SIZE = 16
 
 _MOST_BYTES = 1 << 30
-"""Of an image: what is in it reaches the rest of it."""
+"""The most bytes of an image: from each place in it, every other one is within reach."""
 
 _ALIGNMENT = 16
 """Bytes to which sections are aligned at least."""

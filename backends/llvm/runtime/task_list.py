@@ -52,9 +52,9 @@ class Task:
     sums: Code | None = None
     """What `emit_channel_sums` has made, under the name `sums`: sums of the weights at `dst`."""
     shifted: int | None = None
-    """Where in the destination sums times -128 are written."""
+    """The offset in the destination at which sums times -128 are written."""
     zero: int | None = None
-    """Where in the destination sums times -1 are written."""
+    """The offset in the destination at which sums times -1 are written."""
 
 
 class TaskList:

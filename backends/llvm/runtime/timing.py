@@ -172,7 +172,7 @@ def _timed(
 
 
 def _warm_up(run: Callable[[], object], most: int, seconds: float) -> None:
-    """At most so many calls, of which the last one begins within `seconds`."""
+    """Calls `run` at most `most` times; the last call begins within `seconds`."""
     end = perf_counter() + seconds
     for _ in range(most):
         run()

@@ -31,7 +31,7 @@ from layout_ir.passes.selection.options.conv_kernels import activation
 
 
 def convolution(op: nn.ConvOp, values: Values) -> Candidates:
-    """On the operand in each of the orders of `sources_of`."""
+    """The primitives of a convolution, for the operand in each of the orders of `sources_of`."""
     turned = _has_rows_of_one(op, values)
     for source in sources_of(op, values):
         if turned:

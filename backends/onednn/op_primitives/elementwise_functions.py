@@ -138,7 +138,7 @@ def eltwise(op: nn.ElementwiseOp, values: Values) -> Candidates:
 
 
 def binary_alike(op: nn.BinaryOp, values: Values) -> Candidates:
-    """On whole buffers, pads included."""
+    """The primitive that runs over whole buffers, pads included; none where the tensors do not lie alike."""
     y = values.layout(op.result)
     if not all(
         lie_alike(values.layout(value), y) and values.constant(value) is None for value in op.operands

@@ -28,7 +28,7 @@ from layout_ir.dialects import nn
 
 
 def softmax(op: nn.SoftmaxOp | nn.LogSoftmaxOp, values: Values) -> Candidates:
-    """Along a dim without pads."""
+    """The primitive of a softmax; none where the dim that it goes along has pads."""
     if op.axis in values.layout(op.x).padded_dims():
         return  # its pads hold -inf
     x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
@@ -78,7 +78,7 @@ def _parameter(value: SSAValue, values: Values, shape: tuple[int, ...] | None = 
 
 
 def batch_norm(op: nn.BatchNormOp, values: Values) -> Candidates:
-    """With all statistics given."""
+    """The primitive of a batch normalization whose statistics are operands."""
     x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
     operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x)}
     for argument, value in (

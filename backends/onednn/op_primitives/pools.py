@@ -28,7 +28,7 @@ from layout_ir.errors import LayoutError
 
 
 def pool(op: nn.MaxPoolOp | nn.AvgPoolOp, values: Values) -> Candidates:
-    """With pads behind the end that the last windows of `ceil_mode` reach."""
+    """The primitive of a pool; pads at the end are as many as the last windows of `ceil_mode` reach."""
     x, y = values.layout(op.x).shape, values.layout(op.result).shape
     rank = len(op.kernel)
     ends: list[int] = []
@@ -103,7 +103,7 @@ def reduction_as_pool(op: nn.ReduceOp, values: Values) -> Candidates:
 
 
 def reduction(op: nn.ReduceOp, values: Values) -> Candidates:
-    """Over any dims without pads."""
+    """The primitive of a reduction; none where a dim that it goes over has pads."""
     x = values.layout(op.x)
     if set(op.axes) & set(x.padded_dims()):
         return

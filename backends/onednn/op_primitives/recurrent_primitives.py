@@ -36,7 +36,7 @@ _USUAL = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN"
 """The activations of one direction."""
 
 _ACTIVATIONS = {"tanh": Algorithm.TANH, "relu": Algorithm.RELU}
-"""Of an RNN."""
+"""The activations that an RNN may have."""
 
 
 def recurrent_candidates(op: nn.OpaqueOp, values: Values) -> Iterator[OpPrimitive]:

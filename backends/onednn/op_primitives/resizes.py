@@ -39,7 +39,7 @@ def resampled_by_library(op: nn.ResizeOp) -> bool:
 
 
 def resampling(op: nn.ResizeOp, values: Values) -> Candidates:
-    """On the operand in each of the orders of `sources_of`."""
+    """The primitives of a resize, for the operand in each of the orders of `sources_of`."""
     if not resampled_by_library(op):
         return
     y = values.layout(op.result).shape

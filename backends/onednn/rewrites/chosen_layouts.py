@@ -122,7 +122,7 @@ def _move(op: nn.NNOp, values: Values) -> None:
 
 
 def _formats(op: nn.NNOp) -> Iterator[Sequence[Format]]:
-    """Of operands and result: channels last, where there are channels, then row-major."""
+    """The formats of operands and result: channels last, where there are channels, then row-major."""
     x, *others = [Format.row_major(layout_at_run_time(v.type).names) for v in (*op.operands, op.results[0])]
     if isinstance(op, _WINDOWS):
         last = activation(x.rank - 2, "nSc")

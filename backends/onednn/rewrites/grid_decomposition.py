@@ -23,7 +23,7 @@ from layout_ir.elements.numpy_types import Array
 _MODES = {
     "linear": "linear", "bilinear": "linear", "nearest": "nearest", "cubic": "cubic", "bicubic": "cubic"
 }  # fmt: skip
-"""By its names before opset 20, too."""
+"""The modes by the names that ONNX has for them, before opset 20, too."""
 
 _CUBIC = -0.75
 """The coefficient a of cubic interpolation, as ONNX has it here."""

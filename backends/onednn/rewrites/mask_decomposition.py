@@ -96,7 +96,7 @@ def reversed_rows(node: OpaqueNode, x: SSAValue, lengths: SSAValue, time: int, b
 
 
 def dropped_out(node: OpaqueNode) -> list[SSAValue | None]:
-    """At inference x, and which elements are kept: all."""
+    """The results of a Dropout at inference: x, and a mask that keeps all elements."""
     if len(node.inputs) > 2:
         training = node.constant_input(2)
         if training is not None and training.any():

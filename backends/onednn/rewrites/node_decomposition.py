@@ -512,4 +512,4 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "com.microsoft::FusedGemm": _fused_gemm,
     "com.microsoft::FusedMatMul": _fused_matmul,
 }
-"""By domain and operator, the ops for a node."""
+"""The function that makes ops of a node, by domain and operator."""

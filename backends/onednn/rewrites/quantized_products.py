@@ -74,7 +74,7 @@ class _Integers:
     weights: Array
     """Less their zero points: (O, C, ...) of a convolution, (K, N) of a product."""
     scale: Array
-    """By which the sums of each output are multiplied, f32."""
+    """The factors of the sums of each output, f32."""
     addend: SSAValue | None
     """What is added then, real numbers: of as many elements as there are outputs, or of other shapes."""
 

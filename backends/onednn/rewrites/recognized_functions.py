@@ -32,7 +32,7 @@ _MOST_OPS = 12
 """Ops that one function is written as, at most: GELU by tanh takes nine."""
 
 _TOLERANCE = 2e-6
-"""Of the value, or absolute below 1: constants are written with seven digits."""
+"""The relative tolerance, absolute below 1: constants are written with seven digits."""
 
 
 def recognize_functions(module: ModuleOp) -> None:
@@ -145,7 +145,7 @@ _FUNCTIONS: tuple[Made, ...] = (
     (nn.HardSwishOp, {}),
     (nn.MishOp, {}),
 )
-"""Those without a parameter to find."""
+"""The functions without a parameter to find."""
 
 
 def _known(values: Array) -> Made | None:

@@ -106,7 +106,7 @@ def _is_exact_in_floats(op: nn.ResizeOp) -> bool:
 
 _INTEGER_BITS = {"ui8": 8, "i8": 8, "ui16": 16, "i16": 16}
 _FLOAT_BITS = 24
-"""Of the significand of f32."""
+"""The bits of the significand of f32."""
 
 
 _SHORT = 64

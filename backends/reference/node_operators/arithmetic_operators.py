@@ -22,7 +22,7 @@ from layout_ir.errors import LayoutError, shape_text
 
 
 class DequantizeLinear(OpRun):
-    """In all versions."""
+    """DequantizeLinear in all versions of the operator."""
 
     op_domain = ""
 

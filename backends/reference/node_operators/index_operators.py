@@ -79,7 +79,7 @@ class ScatterND(OpRun):
 
 
 class TopK(OpRun):
-    """In all versions: before opset 10, k is an attribute."""
+    """TopK in all versions of the operator: before opset 10, k is an attribute."""
 
     op_domain = ""
 

@@ -14,7 +14,7 @@ from layout_ir.elements.numpy_types import Array
 
 
 class RecurrentRun(OpRun):
-    """With the inputs and attributes that the package ignores: lengths, activations, clip, input_forget."""
+    """LSTM, GRU and RNN with what the package ignores: lengths, activations, clip, input_forget."""
 
     op_domain = ""
 

@@ -20,7 +20,7 @@ from layout_ir.elements.numpy_types import Array
 
 
 class Col2Im(OpRun):
-    """At once, and not element by element."""
+    """Col2Im on whole arrays, which the package computes element by element."""
 
     op_domain = ""
 
@@ -42,7 +42,7 @@ class Col2Im(OpRun):
 
 
 class GridSample(OpRun):
-    """In all versions: before opset 20, modes have other names."""
+    """GridSample in all versions of the operator: before opset 20, modes have other names."""
 
     op_domain = ""
 
@@ -79,7 +79,7 @@ class MaxPool(OpRun):
 
 
 class MaxRoiPool(OpRun):
-    """Which the package lacks."""
+    """MaxRoiPool, for which the package has no reference."""
 
     op_domain = ""
 
@@ -125,7 +125,7 @@ class NonMaxSuppression(OpRun):
 
 
 class RoiAlign(OpRun):
-    """In all versions, where the package computes one result after the other in Python."""
+    """RoiAlign in all versions, on arrays; the package computes one result after the other in Python."""
 
     op_domain = ""
     kernels = IN_NUMPY
@@ -137,7 +137,7 @@ class RoiAlign(OpRun):
 
 
 class RoiAlignOfChannelsLast(RoiAlign):
-    """Of x (N, H, W, C): what the executor makes of a RoiAlign."""
+    """RoiAlign of x (N, H, W, C), as the executor writes it."""
 
     def _run(self, x: Array, regions: Array, batches: Array, **attributes: Any) -> tuple[Array]:
         return super()._run(np.moveaxis(x, -1, 1), regions, batches, **attributes)

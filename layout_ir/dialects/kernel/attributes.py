@@ -74,7 +74,7 @@ class ShapeAttr(Data[Shape]):
 
     @property
     def text(self) -> str:
-        """Such as ?x64x?x?."""
+        """The extents as text, such as ?x64x?x?."""
         return shape_text(self.data)
 
     def print_parameter(self, printer: Printer) -> None:

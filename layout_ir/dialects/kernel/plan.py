@@ -69,7 +69,7 @@ class TableLoop:
 
     @property
     def count(self) -> int:
-        """Iterations."""
+        """The number of iterations."""
         return len(self.src)
 
     def __str__(self) -> str:
@@ -160,7 +160,7 @@ class Axis:
         return f"{self.count} by {self.stride}{fold}{_channel_text(self.channel)}"
 
     def offset(self, k: int) -> Size:
-        """Where element `k` is on the other side, in bytes."""
+        """The offset of element `k` on the other side, in bytes."""
         return (
             k % self.fold * self.stride + k // self.fold * self.outer_stride if self.fold else k * self.stride
         )

@@ -61,7 +61,7 @@ class PlanElements:
 
     @property
     def of_destination(self) -> PlanElements:
-        """Those of the destination, moved, as from a staging buffer."""
+        """The elements of the destination, moved without conversion, as from a staging buffer."""
         return PlanElements(self.widths[1], (self.widths[1], self.widths[1]), (False, False), None)
 
     @property

@@ -78,7 +78,7 @@ def read_integer(parser: AttrParser, below: int = 1 << 63) -> int:
 
 
 def _end(parser: AttrParser, start: int) -> int:
-    """Where the tokens that were read from `start` on end."""
+    """The position at which the tokens that were read from `start` on end."""
     return start + max(len(parser.lexer.input.content[start : parser.pos].rstrip()), 1)
 
 

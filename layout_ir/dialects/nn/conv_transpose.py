@@ -107,5 +107,5 @@ class ConvTransposeOp(NNOp):
         return self.group == self.shapes[0][1] and self.shapes[1][1] == 1
 
     def formatted_operands(self) -> Sequence[SSAValue]:
-        """x alone."""
+        """The operands that have Formats: x alone."""
         return (self.x,)

@@ -92,7 +92,7 @@ class DepthwiseIntegerConv:
         return np.ascontiguousarray(whole.reshape(channels, outer, pairs, 2, taps).transpose(1, 2, 4, 0, 3))
 
     def unpacked(self, packed: Array) -> Array:
-        """What `packed` was given."""
+        """The weights from which `packed` makes this array."""
         outer, pairs, taps, channels, _ = packed.shape
         whole = packed.transpose(3, 0, 1, 4, 2).reshape(channels, outer, 2 * pairs, taps)
         return whole[:, :, : self.rows].reshape(channels, *self.kernel)

@@ -223,7 +223,7 @@ class ExpandOp(UnaryOp):
 
 
 def _cast(np: Any, x: Any, element: str) -> Any:
-    """Of the numbers in pads; the reference converts tensors as stored (`elements.numpy_types.convert`)."""
+    """The number that pads hold behind a cast; the reference converts tensors as stored (`numpy_types.convert`)."""
     if element == "i1":
         return np.where(x != 0, 1.0, 0.0)
     return x if element in FLOATS else np.trunc(x)

@@ -126,13 +126,13 @@ def _compute_number(
 
 
 class UnaryOp(ElementwiseOp):
-    """One operand."""
+    """An elementwise op of one operand."""
 
     x = operand_def(TensorType)
 
 
 class BinaryOp(ElementwiseOp):
-    """Two operands."""
+    """An elementwise op of two operands."""
 
     ALLOWED: ClassVar[tuple[str, ...]] = NUMBERS
 
@@ -147,7 +147,7 @@ class ComparisonOp(BinaryOp):
     SAME_ELEMENT: ClassVar[bool] = False
 
     def infer_element(self) -> Attribute:
-        """i1."""
+        """The element type of the result, i1."""
         return i1
 
     def check_elements(self) -> None:

@@ -109,7 +109,7 @@ class ArgReduceOp(NNOp):
         return (self.x,) if self.keepdims else ()
 
     def dim_images(self) -> DimImages | None:
-        """Without `keepdims`, `axis` becomes no dim."""
+        """The dim of the result that each dim of x becomes; `axis` becomes none without `keepdims`."""
         if self.keepdims:
             return None
         rank = len(self.shapes[0])

@@ -77,7 +77,7 @@ class IntegerLstm:
 
     @property
     def directions(self) -> int:
-        """Their number."""
+        """The number of directions, 1 or 2."""
         return len(self.reverse)
 
     @property
@@ -119,7 +119,7 @@ class IntegerLstm:
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3))
 
     def unpacked(self, packed: Array) -> Array:
-        """What `packed` was given."""
+        """The weights from which `packed` makes this array."""
         if not self.in_quads:
             return self.packing.unpacked(packed, self.hidden)
         panels, quads, panel, _ = packed.shape

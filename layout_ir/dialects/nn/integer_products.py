@@ -138,7 +138,7 @@ class PackedIntegerConv:
         return np.ascontiguousarray(parts.transpose(0, 2, 3, 1, 4))
 
     def unpacked(self, packed: Array, channels: int) -> Array:
-        """What `packed` was given, for groups with so many channels."""
+        """The weights from which `packed` makes this array, for groups of `channels` input channels."""
         _, taps, pairs, _, _ = packed.shape
         whole = packed.transpose(0, 3, 1, 2, 4).reshape(self.group, -1, taps, 2 * pairs)
         numbers = whole[:, : self.columns // self.group, :, : self.inner(channels)]

@@ -64,7 +64,7 @@ class GemmOp(NNOp):
     trans_b = flag(default=False)
 
     def infer(self) -> Shape:
-        """(M, N)."""
+        """The shape of the result, (M, N)."""
         a, b = self.shapes[:2]
         for name, shape in (("a", a), ("b", b)):
             if len(shape) != 2:

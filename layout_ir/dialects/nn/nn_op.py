@@ -134,11 +134,11 @@ class NNOp(IRDLOperation, LayoutOp):
         return tensor_type(self.operands[0]).element_type
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
-        """By default none: the op reads its operands by logical index."""
+        """What the op reads in the pads of an operand: by default nothing, it reads by logical index."""
         return ()
 
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
-        """By default 0: kernels write zeros there, whatever the operands hold."""
+        """What the op writes into pads of its result: by default zeros, whatever the operands hold."""
         return 0.0
 
     def dim_images(self) -> DimImages | None:

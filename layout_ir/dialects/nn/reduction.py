@@ -57,7 +57,7 @@ class ReduceOp(NNOp):
         return self.operands if self.keepdims else ()
 
     def dim_images(self) -> DimImages | None:
-        """Without `keepdims`, a dim of `axes` becomes none."""
+        """The dim of the result that each dim of x becomes; those of `axes` become none without `keepdims`."""
         if self.keepdims:
             return None
         axes = set(self.axes)

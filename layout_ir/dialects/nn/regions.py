@@ -24,11 +24,11 @@ class Regions:
     """A result per part of a region, the averages over a grid of positions, or the greatest of what is read there."""
 
     extents: tuple[int, int]
-    """Of the results of a region: rows and columns."""
+    """Rows and columns of results per region."""
     ratio: int
     """Positions along each dim of a result; 0: as many as elements lie there."""
     scale: float
-    """Of coordinates, to count elements."""
+    """The factor of coordinates that makes them count elements."""
     half_pixel: bool
     """Whether an element is in the middle of where it lies, and a region may be smaller than one."""
     largest: bool

@@ -120,7 +120,7 @@ class SliceOp(NNOp):
     steps = ints(default=_unit_steps)
 
     def infer(self) -> Shape:
-        """`sizes`."""
+        """The shape of the result, `sizes`."""
         (x,) = self.shapes
         for name, values in (("starts", self.starts), ("sizes", self.sizes), ("steps", self.steps)):
             if len(values) != len(x):

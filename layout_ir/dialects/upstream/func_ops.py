@@ -166,7 +166,7 @@ class ConditionalBranchOp(cf.ConditionalBranchOp):
     """
 
     def verify_(self) -> None:
-        """In place of the verifier of the base class, which knows no weights."""
+        """Checks the arguments of blocks; replaces the verifier of the base class, which knows no weights."""
         for block, given in ((self.then_block, self.then_arguments), (self.else_block, self.else_arguments)):
             if tuple(block.arg_types) != given.types:
                 raise VerifyException(

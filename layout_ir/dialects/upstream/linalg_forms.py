@@ -226,7 +226,7 @@ class VariadicReduceOp(LinalgStructuredOperation):
         return ArrayAttr(map(AffineMapAttr, maps))
 
     def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
-        """Those of `dimensions` are reductions."""
+        """The type of each loop: reduction for `dimensions`, parallel for all others."""
         kinds = (IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction())
         return ArrayAttr([kinds[dim in self._reduced] for dim in range(self._rank)])
 

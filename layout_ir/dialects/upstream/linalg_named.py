@@ -376,7 +376,7 @@ class MappedOp(NamedStructuredOp, ABC):
     cast = opt_prop_def(TypeFunctionAttr)
 
     def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
-        """Those that are given, or the default ones."""
+        """The maps that the op states, or the default ones."""
         given = cast("ArrayAttr[AffineMapAttr] | None", self.indexing_maps)
         return given or NamedOperation.get_indexing_maps(self)
 

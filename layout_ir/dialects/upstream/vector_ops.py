@@ -317,7 +317,7 @@ class StepOp(IRDLOperation):
 
 @irdl_op_definition
 class VScaleOp(IRDLOperation):
-    """By what the lengths of scalable vectors are multiplied at run time."""
+    """The number by which the lengths of scalable vectors are multiplied at run time."""
 
     name = "vector.vscale"
 

@@ -44,7 +44,7 @@ class _Steps:
         (self.x,) = self.write.node(self.op, op_type, [self.x, *others], outputs, **attributes)
 
     def cast(self, dtype: str, *, last: bool = False) -> None:
-        """To elements of `dtype`, as ONNX casts."""
+        """Converts the value to elements of `dtype`, as ONNX casts."""
         if dtype != self.dtype or last:
             self.node("Cast", last=last, to=DATA_TYPES[dtype])
             self.dtype = dtype

@@ -31,13 +31,13 @@ def verify_module(module: ModuleOp) -> list[Diagnostic]:
 
 @dataclass
 class _Place:
-    """Where in a region the walk is."""
+    """The place in a region that the walk has reached."""
 
     block: Block
     to_come: set[Operation]
     """The ops of the block whose results are not defined yet; none where the order of ops means nothing."""
     dominators: Dominators | None
-    """Of a region of several blocks."""
+    """The dominators of a region of several blocks; None for one block."""
 
 
 def _is_graph(op: Operation) -> bool:

@@ -245,7 +245,7 @@ def _gemm(node: Node, arrays: Arrays) -> Cost:
 
 
 def _einsum(node: Node, arrays: Arrays) -> Cost | None:
-    """By the extents of the labels; None where dims have none."""
+    """The cost of an Einsum, by the extents of its labels; None where dims have none."""
     equation = node.get("equation", "").replace(" ", "")
     operands, arrow, result = equation.partition("->")
     if "." in operands:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 FLOAT, UINT8, INT64, UINT4, INT4 = 1, 2, 7, 21, 22
-"""Of TensorProto.DataType."""
+"""The numbers of element types in TensorProto.DataType."""
 
 
 _FEW = 8
-"""Of a constant of more elements, a type says none."""
+"""The most elements of a constant that its type states."""
 
 
 class TensorType(NamedTuple):
@@ -87,7 +87,7 @@ class Body:
         return value
 
     def stated(self, names: Sequence[str]) -> dict[str, Any]:
-        """Those of these attributes that the call states."""
+        """The attributes among `names` that the call states, with their values."""
         return {name: self.attribute(name, None) for name in names if name in self._attributes}
 
     def has(self, number: int) -> bool:

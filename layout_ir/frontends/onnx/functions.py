@@ -207,7 +207,7 @@ class _Frame:
     nodes: Iterator[tuple[int, onnx.NodeProto]]
     opsets: Mapping[str, int]
     names: dict[str, str] | None
-    """None for the graph, whose names stand for themselves."""
+    """The names that stand for those of the body; None for the graph, whose names stand for themselves."""
     attributes: Mapping[str, onnx.AttributeProto]
     word: str
     title: str

@@ -123,7 +123,7 @@ class GraphImport:
         self.builder = Builder(Block())
         self.values: dict[str, Value] = {}
         self.structured: dict[str, StructuredValue] = {}
-        """Those values that are no tensors, by name."""
+        """The values that are no tensors, by name."""
         self.budget = Budget()
         self._walked = Counter[str]()
         """How often the nodes that were translated use a value."""

@@ -125,7 +125,7 @@ def read_open_model(source: Source) -> tuple[onnx.ModelProto, Path | None, dict[
 def _read_copy(
     source: Source, in_parts: _InParts[_File] | None
 ) -> tuple[onnx.ModelProto, Path | None, _File | None]:
-    """As `_read`, for whoever changes the model: of a ModelProto a copy."""
+    """What `_read` returns, with a copy of a ModelProto that the caller may change."""
     model, folder, title, file = _read(source, in_parts)  # says so where the package is missing
     import onnx
 

@@ -124,9 +124,9 @@ class Looks(NamedTuple):
     """How often inference has to look at other nodes of a model before it may see one."""
 
     of_nodes: list[int]
-    """Per node of the graph of the model, with what is in its subgraphs."""
+    """The number of looks of each node of the graph of the model, with what is in its subgraphs."""
     of_slices: list[tuple[onnx.NodeProto, int]]
-    """Of the Slices of the graph and its subgraphs."""
+    """The Slices of the graph and its subgraphs, each with its number of looks."""
 
 
 def looks_at_nodes(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) -> Looks | None:
@@ -175,7 +175,7 @@ def looks_at_nodes(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) ->
 
 
 def _constants_of_shapes(bodies: Sequence[Body]) -> dict[str, bool]:
-    """Those of `_constants` that operators of `_BY_INPUTS` take."""
+    """The constants among inputs of operators of `_BY_INPUTS`, by `_constants`."""
     takers = (node for body in bodies for node in body.node if node.op_type in _BY_INPUTS)
     return _constants(bodies, {name for node in takers for name in node.input})
 

@@ -229,7 +229,7 @@ class Node:
         return [None if array is None else array.dtype for array in self.constant_inputs()]
 
     def arrays(self) -> list[NDArray[Any]]:
-        """Those of `constant_inputs` that are given."""
+        """The arrays of those `constant_inputs` that are given."""
         return [array for array in self.constant_inputs() if array is not None]
 
     def check_all_read(self) -> None:

@@ -227,7 +227,7 @@ def _softmax(op: type[nn.SoftmaxOp] | type[nn.LogSoftmaxOp]) -> Translate:
 # --- reductions -----------------------------------------------------------------------------------------------
 
 _PLAIN = frozenset((nn.ReduceMaxOp, nn.ReduceMeanOp, nn.ReduceMinOp, nn.ReduceProdOp, nn.ReduceSumOp))
-"""Those that leave a single element as it is."""
+"""The reductions that leave a single element as it is."""
 
 
 def _reduce(op: type[nn.ReduceOp], axes_are_input_since: int) -> Translate:

@@ -85,7 +85,7 @@ class PropagatedNumbers:
 
     @cached_property
     def _extent_bits(self) -> int | None:
-        """Those of extents; None where types say larger ones."""
+        """The bits that extents need; None where types say larger ones."""
         values = (
             value
             for body in self._bodies

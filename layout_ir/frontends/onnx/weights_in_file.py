@@ -41,7 +41,7 @@ _INTEGER, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 """Kinds of values."""
 
 _MOST_BYTES = 1 << 31
-"""Of a message that protobuf reads."""
+"""The most bytes of a message that protobuf reads."""
 
 _MOST_FIELDS = 1 << 18
 """Of a model, its graph and large tensors together, which take half a second: the largest networks have fewer nodes."""
@@ -94,7 +94,7 @@ class OpenWeights(NamedTuple):
     nbytes: int
 
     def read(self) -> bytes:
-        """Their bytes. Raises OnnxImportError as `OpenModel.read`."""
+        """Reads the bytes. Raises OnnxImportError as `OpenModel.read`."""
         return self.file.read(self.start, self.nbytes)
 
 

@@ -56,7 +56,7 @@ def with_functions(model: Model, values: Mapping[str, Value], among: Collection[
 
 
 def _open_type(value: Value) -> TensorType:
-    """Of the type of a value, what holds for all sizes."""
+    """The type of a value with the rank alone, which holds for all sizes."""
     import onnx.helper
 
     return TensorType(onnx.helper.np_dtype_to_tensor_dtype(dtype_of(value)), (None,) * len(shape_of(value)))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 BLOCKED_RATE = 80
 """Operations per nanosecond of the blocked kernels, as of target ort-nchwc."""
 PLAIN_RATE = 60
-"""Those of the kernel for NCHW."""
+"""Operations per nanosecond of the kernel for NCHW."""
 
 
 class BlockedConvolution:
@@ -194,7 +194,7 @@ class BlockedBatchNormalization:
             yield option_of(node, {0: BLOCKED}, {0: BLOCKED})
 
     def plain_cost(self, node: Node) -> int:
-        """Nothing."""
+        """The cost of the node on plain channels, 0."""
         return 0
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:

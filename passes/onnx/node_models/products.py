@@ -359,7 +359,7 @@ class Gemm:
 
     def __init__(self, *, packs_constants: bool = False):
         self.packs_constants = packs_constants
-        """As of MatMul."""
+        """Whether the runtime packs a constant matrix w once, so that it is to stay the right operand."""
         self.part = 1 if packs_constants else MOVED_INSIDE
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:

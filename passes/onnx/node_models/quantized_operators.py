@@ -219,7 +219,7 @@ class _AlsoLast:
         self.plain, self.other = plain, other
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
-        """Those of both."""
+        """The options of both models, each once."""
         return dict.fromkeys([*self.plain.options(node, ins, outs), *self.other.options(node, ins, outs)])
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
@@ -247,7 +247,7 @@ class _MovedInside:
         return -(-2 * nbytes * COST_PER_BYTE // self.part)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
-        """The convolution."""
+        """Writes the convolution."""
         return self.model.write(node, option, writer)
 
 

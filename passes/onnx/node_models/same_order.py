@@ -36,7 +36,7 @@ Admits = Callable[[Node, Order], bool]
 
 
 def always(node: Node) -> bool:
-    """Every node can."""
+    """True, whichever the node is."""
     return True
 
 

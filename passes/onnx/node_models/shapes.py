@@ -216,7 +216,7 @@ class DroppingReduction:
 
     def __init__(self, since: int | None):
         self.since = since
-        """None for one axis that is an attribute."""
+        """The opset from which axes are an input; None where there is one axis, an attribute."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """Every order of the operand, and those that the orders of the result lead to."""

@@ -45,7 +45,7 @@ WORST = 4.0
 """The factor by which nine in ten prices may be missed at most; beyond it built-in costs are as good."""
 
 _LIKE = 2.0
-"""By how much more the fit of another group may be wrong."""
+"""The factor by which the fit of another group is taken to be less exact."""
 
 _UNLIKE = ("nn.conv",)
 """Ops whose groups have little in common."""
@@ -75,7 +75,7 @@ _BLOCK = 8
 """The channels of the smallest block that kernels work on."""
 
 _WIDE_BLOCK = 16
-"""Those of the largest."""
+"""The channels of the largest block that kernels work on."""
 
 _WIDE = f" of {_WIDE_BLOCK}"
 """What comes behind `_WHOLE` where groups are whole blocks of these, too."""
@@ -301,7 +301,7 @@ def features(key: PriceKey) -> tuple[int, int]:
 
 
 def extents_of_key(key: PriceKey) -> Extents:
-    """By what the neighbours of `key` are found."""
+    """The extents of a key, by which its neighbours are found."""
     first = key.ins[0].shape if key.ins else ()
     result = key.outs[0].shape if key.outs else ()
     others = sum(math.prod(tensor.shape) for tensor in key.ins[1:])

@@ -55,7 +55,7 @@ class Arithmetic(Lanes):
     """Emits arithmetic on vectors of `size` lanes."""
 
     rare: RareLanes | None = None
-    """Where it is given, lanes that it is told may come out wrong."""
+    """The lanes that may come out wrong, which are noted there; None where all must come out right."""
 
     def converted(
         self, value: str, conversion: Conversion, parameters: Mapping[str, str], old: str | None
@@ -349,7 +349,7 @@ class Arithmetic(Lanes):
         return self.b.put(f"sext {self.vector('i1')} {flags} to {self.vector('i32')}")
 
     def rint(self, y: str, number: str) -> str:
-        """To an integer, ties to even."""
+        """The nearest integer of each lane, ties to even."""
         b, float_ = self.b, _FLOATS[number][0]
         vector = self.vector(float_)
         if has_rounding(self.machine):

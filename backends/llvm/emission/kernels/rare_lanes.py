@@ -25,9 +25,9 @@ class RareLanes:
 
     b: Builder
     _least: dict[tuple[int, str], str] = field(default_factory=dict[tuple[int, str], str], init=False)
-    """By number of lanes and type the least of the integers that were added, lane by lane."""
+    """The least of the integers that were added, lane by lane, by number of lanes and type."""
     _unordered: dict[int, str] = field(default_factory=dict[int, str], init=False)
-    """By number of lanes flags of those where some number was NaN."""
+    """Flags of the lanes in which some number was NaN, by number of lanes."""
 
     def add_integers(self, size: int, element: str, registers: Sequence[str]) -> None:
         """`size` lanes of i16 or i32, of which the least that there is says that the lane is rare."""
