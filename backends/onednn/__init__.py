@@ -28,9 +28,9 @@ result_memory        memory of large results, which earlier ones had
 plan_steps           steps over buffers: what a plan is, without its program
 execution_plan       a function -> such steps
 saved_plan           a plan -> a file, and back
-activation           what one call at a time needs
+execution_context    what one call at a time needs: arena, memory objects, records
 step_driver          steps run one after the other by machine code
-trip_driver          trips of a loop run one after the other by machine code
+trip_driver          iterations of a loop run one after the other by machine code
 plan_runner          a plan -> a callable on tensors
 op_timing            what an op takes, for measured prices
 """

@@ -1,12 +1,13 @@
 """If, Loop and Scan: their subgraphs as plans of their own, run as often as the node says.
 
     If       the plan of one branch, which writes the results where they belong
-    Loop     the plan of the body for each trip; what it gives is handed to the next as it is, and each row of a scan
-             output is written at its place in the whole
-    Scan     the same, with a row of each scan input per trip; of another axis than the first, rows are made once
+    Loop     the plan of the body for each iteration; what it gives is handed to the next as it is, and each row of a
+             scan output is written at its place in the whole
+    Scan     the same, with a row of each scan input per iteration; of another axis than the first, rows are made once
 
-Machine code goes from trip to trip (`repeated_plan`) unless a step of the body is by Python, or what is carried changes
-its shape. Under the same conditions, a node within a subgraph becomes a record of its plan (`nested_flow`).
+Machine code goes from iteration to iteration (`repeated_plan`) unless a step of the body is by Python, or what is
+carried changes its shape. Under the same conditions, a node within a subgraph becomes a record of its plan
+(`nested_flow`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError
 
 _MOST_NESTED = 1 << 20
-"""Trips of a loop within a subgraph by machine code, where their number is constant: PyTorch writes the largest number
-there is where a condition ends the loop, which must be possible to interrupt."""
+"""Iterations of a loop within a subgraph by machine code, where their number is constant: PyTorch writes the largest
+number there is where a condition ends the loop, which must be possible to interrupt."""
 
 
 def control_flow(op: nn.OpaqueOp, compile_model: CompileModel) -> ControlFlow | None:
@@ -158,13 +159,13 @@ class _If(_Node):
 
 
 _NUMBER, _HOLDS = np.array(0), np.array(True)
-"""The number of the first trip, and the condition in front of it."""
+"""The number of the first iteration, and the condition in front of it."""
 
 
 @dataclass(frozen=True)
 class _Trips:
-    """The arrays of one call of a Loop or Scan: what is carried into the first trip, what the body captures, where what
-    is carried goes at the end, and where rows are stacked (None for what nobody uses)."""
+    """The arrays of one call of a Loop or Scan: what is carried into the first iteration, what the body captures, where
+    what is carried goes at the end, and where rows are stacked (None for what nobody uses)."""
 
     carried: Sequence[Array]
     captured: Sequence[Array]
@@ -194,12 +195,12 @@ class _Loop(_Node):
         self._repeated = RepeatedPlan(first, following, counter=0, condition=1)
         found = elements_of(op.operands[0]) if self._given[0] else None
         self._most = None if found is None or found.size != 1 else max(int(_scalar(found)), 0)
-        """How many trips there are at most, where that is constant."""
+        """How many iterations there are at most, where that is constant."""
 
     @property
     def is_native(self) -> bool:
-        """Whether machine code runs all trips, of which there are not too many, and the results have the types of the
-        node whatever the numbers are."""
+        """Whether machine code runs all iterations, of which there are not too many, and the results have the types of
+        the node whatever the numbers are."""
         if not (self._repeated.is_possible and self._given[0]):
             return False
         if self._most is not None and self._most > _MOST_NESTED:
@@ -215,7 +216,7 @@ class _Loop(_Node):
         )
 
     def nested(self, operands: Sequence[Address], targets: Sequence[Address]) -> NestedFlow:
-        """A record that runs all trips."""
+        """A record that runs all iterations."""
         captured = self._body.captured(operands[self._inputs :])
         count, holds, *carried = self._by_input(operands[: self._inputs])
         outputs = self._by_output(targets)
@@ -256,7 +257,7 @@ class _Loop(_Node):
                 )
 
     def _by_machine_code(self, of: _Trips, most: int | None) -> int:
-        """Runs a body that keeps the types of what it carries; how many trips there were."""
+        """Runs a body that keeps the types of what it carries; how many iterations there were."""
         self._check_shapes(of.carried, of.outputs)
         self._check_rows(self._repeated.plan, 1 + self._carried, of.scans)
         rooms = [len(scan) for scan in of.scans if scan is not None]
@@ -273,7 +274,7 @@ class _Loop(_Node):
         return trip
 
     def _by_trip(self, of: _Trips, most: int | None) -> int:
-        """Runs any body, each trip a call; how many there were."""
+        """Runs any body, each iteration a call; how many there were."""
         runner, shapes, trip, going = None, list[tuple[int, ...]](), 0, True
         unwritten, carried = [None] * (1 + self._carried), of.carried
         while going and (most is None or trip < most):
@@ -328,8 +329,8 @@ class _Scan(_Node):
 
     @property
     def is_native(self) -> bool:
-        """Whether machine code runs all trips, of which there are not too many, over rows that lie behind each other,
-        and the results have the types of the node."""
+        """Whether machine code runs all iterations, of which there are not too many, over rows that lie behind each
+        other, and the results have the types of the node."""
         wanted = [*self._types[: self._states]]
         wanted += [
             (place.dtype, (self._trips, *place.layout.shape))
@@ -345,7 +346,7 @@ class _Scan(_Node):
         )
 
     def nested(self, operands: Sequence[Address], targets: Sequence[Address]) -> NestedFlow:
-        """A record that runs all trips."""
+        """A record that runs all iterations."""
         plan, states, trips = self._runner.plan, self._states, self._trips
         captured = self._body.captured(operands[self._inputs :])
         outputs = self._by_output(targets)
@@ -409,7 +410,7 @@ class _Scan(_Node):
         )
 
     def _by_trip(self, of: _Trips, given: Sequence[Rows], made: Sequence[Rows | None]) -> None:
-        """Runs any body, each trip a call."""
+        """Runs any body, each iteration a call."""
         states = of.carried
         for trip in range(self._trips):
             formal = [rows.of(trip) for rows in given]

@@ -1,7 +1,7 @@
 """A plan as a callable on arrays, for any number of threads at a time.
 
-Each call takes an activation of its own (`activation`), made once and kept for later calls. A call of the plan is one
-native call, in which the GIL is released, for all steps between two that NumPy computes.
+Each call takes a context of its own (`execution_context`), made once and kept for later calls. A call of the plan is
+one native call, in which the GIL is released, for all steps between two that NumPy computes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from layout_ir.backends.onednn.activation import Activation
+from layout_ir.backends.onednn.execution_context import ExecutionContext
 from layout_ir.backends.onednn.plan_steps import (
     ControlStep,
     ExecutionPlan,
@@ -43,7 +43,7 @@ class PlanRunner:
         self._by_python = [step for step in plan.steps if _is_by_python(step, nested)]
         self.is_native = not self._by_python
         """Whether all steps are machine code, with no call of Python between them."""
-        self._idle: deque[Activation] = deque()
+        self._idle: deque[ExecutionContext] = deque()
 
     def __call__(self, inputs: Sequence[Tensor], times: list[StepTime] | None = None) -> list[Array]:
         """The results, in their logical shapes. `times` is given an entry per step."""
@@ -88,28 +88,28 @@ class PlanRunner:
         into: Sequence[Array | None] = (),
         lent: Mapping[int, int | Array] = _NOTHING,
     ) -> list[Array]:
-        activation = self.take()
+        context = self.take()
         try:
-            if times is None and activation.is_records:
-                return activation.run_records(arrays, into)
-            return activation.run(arrays, times, into, lent)
+            if times is None and context.is_records:
+                return context.run_records(arrays, into)
+            return context.run(arrays, times, into, lent)
         finally:
-            self.give_back(activation)
+            self.give_back(context)
 
-    def take(self) -> Activation:
-        """An activation that nobody else has until it is given back."""
+    def take(self) -> ExecutionContext:
+        """Returns a context that no other call uses until it is given back."""
         try:
             return self._idle.pop()
         except IndexError:
-            return self.new_activation()
+            return self.new_context()
 
-    def new_activation(self) -> Activation:
-        """An activation for whoever keeps it."""
-        return Activation(self.plan, self.threads, self.checked, self._by_python)
+    def new_context(self) -> ExecutionContext:
+        """Returns a new context, which the caller keeps."""
+        return ExecutionContext(self.plan, self.threads, self.checked, self._by_python)
 
-    def give_back(self, activation: Activation) -> None:
-        """Keeps an activation for a later call."""
-        self._idle.append(activation)
+    def give_back(self, context: ExecutionContext) -> None:
+        """Takes back a context, for a later call."""
+        self._idle.append(context)
 
     def steps_on(self, inputs: Sequence[Tensor]) -> Callable[[], None]:
         """All steps of a call on `inputs`, without what is done before and behind them: what is repeated to be timed.
@@ -117,7 +117,7 @@ class PlanRunner:
         The results stay where the steps write them.
         """
         buffers = [np.ascontiguousarray(tensor.buffer) for tensor in inputs]
-        return Activation(self.plan, self.threads, False, self._by_python).repeated(buffers)
+        return ExecutionContext(self.plan, self.threads, False, self._by_python).repeated(buffers)
 
 
 def _is_by_python(step: Step, nested: bool) -> TypeGuard[ControlStep | ReferenceStep]:

@@ -228,12 +228,12 @@ class ReferenceStep:
 @dataclass(frozen=True, eq=False)
 class NestedFlow:
     """A node with subgraphs as a record of a plan (`nested_flow`): `function` is called with `address`, and returns
-    another number than 0 where a trip fails."""
+    another number than 0 where an iteration fails."""
 
     function: int
     address: int
     patches: Sequence[tuple[int, Location]]
-    """The words that hold an address in memory that is lent to the plan around it."""
+    """The fields that hold an address in memory that is lent to the plan around it."""
     with_indices: Sequence[tuple[str, NDArray[np.uint64]]]
     """Ops whose loops note indices outside of their dim, and where."""
     keeps: Any

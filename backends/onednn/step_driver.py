@@ -1,10 +1,10 @@
 """Steps of a plan run one after the other by machine code: one native call for all steps between two by NumPy.
 
-A step is a record of some words, and there are three kinds:
+A step is a record of seven fields of 64 bits, and there are three kinds:
 
-    STATUS      int function(a, b, (int) c, d): a primitive; another status than 0 ends the walk
-    PLAIN       void function(a, b, c, d): a compiled kernel from a to b, part c of d
-    n > 1       the same kernel in parts, by a team of n threads of OpenMP
+    CALL_WITH_STATUS      int function(a, b, (int) c, d): a primitive; another status than 0 ends the walk
+    CALL_WITHOUT_STATUS   void function(a, b, c, d): a compiled kernel from a to b, part c of d
+    n > 1                 the same kernel in parts, by a team of n threads of OpenMP
 
 Memory that the caller has is lent for one call. Where its addresses go, in records and in the arguments of loops, is
 written down once, as patches; a call applies them and walks.
@@ -27,19 +27,19 @@ from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.elements.numpy_types import Array
 from layout_ir.forking import made_once
 
-STATUS, PLAIN = 0, 1
+CALL_WITH_STATUS, CALL_WITHOUT_STATUS = 0, 1
 """Kinds of records; a larger number is that of the threads of a team."""
 
-WORDS = 7
-"""Words of a record: kind, function, a, b, c, d, and the address of what teams need (`team_functions`)."""
+RECORD_FIELDS = 7
+"""How many fields a record has: kind, function, a, b, c, d, and the address of what teams need (`team_functions`)."""
 
-A, B, C = 2, 3, 4
-"""The words of a record that hold the first three arguments."""
+ARGUMENT_A, ARGUMENT_B, ARGUMENT_C = 2, 3, 4
+"""The fields of a record that hold the first three arguments of its function."""
 
 DATA = object.__basicsize__
 """Where an array of NumPy has the address of its elements: behind the head of any object."""
 
-NOTED = -1
+INDEX_OUT_OF_RANGE = -1
 """What `StepDriver.run` returns where a loop noted an index outside of its dim."""
 
 _RECORD = "{ i64, ptr, i64, i64, i64, i64, ptr }"
@@ -61,7 +61,7 @@ def _source() -> str:
 target triple = "{host().triple}"
 
 define void @part(ptr %record) nounwind {{
-{_loads(("function", 1, "ptr"), ("a", A, "i64"), ("b", B, "i64"), ("team", 6, "ptr"))}\
+{_loads(("function", 1, "ptr"), ("a", ARGUMENT_A, "i64"), ("b", ARGUMENT_B, "i64"), ("team", 6, "ptr"))}\
   %number.at = getelementptr {_TEAM}, ptr %team, i64 0, i32 1
   %number.of = load ptr, ptr %number.at
   %count.at = getelementptr {_TEAM}, ptr %team, i64 0, i32 2
@@ -83,9 +83,9 @@ head:
   br i1 %more, label %body, label %over
 body:
   %record = getelementptr {_RECORD}, ptr %records, i64 %k
-{_loads(("kind", 0, "i64"), ("function", 1, "ptr"), ("a", A, "i64"), ("b", B, "i64"), ("c", C, "i64"))}\
-{_loads(("d", 5, "i64"))}\
-  switch i64 %kind, label %team [ i64 {STATUS}, label %status  i64 {PLAIN}, label %plain ]
+{_loads(("kind", 0, "i64"), ("function", 1, "ptr"), ("a", ARGUMENT_A, "i64"), ("b", ARGUMENT_B, "i64"))}\
+{_loads(("c", ARGUMENT_C, "i64"), ("d", 5, "i64"))}\
+  switch i64 %kind, label %team [ i64 {CALL_WITH_STATUS}, label %status  i64 {CALL_WITHOUT_STATUS}, label %plain ]
 status:
   %c32 = trunc i64 %c to i32
   %found = call i32 %function(i64 %a, i64 %b, i32 %c32, i64 %d)
@@ -181,7 +181,7 @@ body:
   %inside = icmp eq i64 %noted, 0
   br i1 %inside, label %head, label %outside
 outside:
-  ret i64 {NOTED}
+  ret i64 {INDEX_OUT_OF_RANGE}
 over:
   ret i64 %reached
 }}
@@ -207,14 +207,14 @@ class StepDriver:
         self.lend = lend(self.lend_at)
         """Writes addresses of memory that is lent for a call to where they are needed: `lend(patches, count, lent)`.
 
-        A patch is the address of a word, which of the lent addresses it gets, and how many bytes behind it."""
+        A patch is the address of a field, which of the lent addresses it gets, and how many bytes behind it."""
         self.lend_objects = lend(code.address("lend_objects"))
         """The same where `lent` has arrays of NumPy, by `id`."""
         self.run = CFUNCTYPE(c_int64, c_void_p)(code.address("run"))
-        """Does that and walks, returning what the walk does, or `NOTED`: `run(block)`.
+        """Does that and walks, returning what the walk does, or `INDEX_OUT_OF_RANGE`: `run(block)`.
 
         A block is the address and number of patches, the address of `lent`, those of records, and those of the
-        addresses of words in which loops note indices outside of their dims."""
+        addresses at which loops note indices outside of their dims."""
 
     def __call__(self, records: int, first: int, end: int) -> int:
         """The number of the record at which the walk ended."""

@@ -1,8 +1,8 @@
 """A subgraph of a node as plans: one for each shape of its inputs that it meets.
 
 A subgraph becomes a model of its own: its formal inputs and the outer values that it uses are inputs, constants among
-the latter are initializers, so that shapes and axes are known. A value that changes its shape from one trip to the next
-makes another plan of the same subgraph, when that shape comes up for the first time.
+the latter are initializers, so that shapes and axes are known. A value that changes its shape from one iteration to the
+next makes another plan of the same subgraph, when that shape comes up for the first time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The trips of a loop run one after the other by machine code: one native call for the records of many trips.
+"""The iterations of a loop run one after the other by machine code: one native call for the records of many iterations.
 
-What is lent to a plan lies elsewhere in each trip: a row further, or in the other one of two buffers. A slot says
-where: at `first` in trip 0, then at `even` or `odd` as the number of the trip is, and so many bytes further per trip. A
-trip writes its number, computes the addresses of all slots, patches and walks the records (`step_driver`), makes copies
-from slot to slot, and reads the condition.
+What is lent to a plan lies elsewhere in each iteration: a row further, or in the other one of two buffers. A slot says
+where: at `first` in iteration 0, then at `even` or `odd` as the number of the iteration is, and so many bytes further
+per iteration. An iteration writes its number, computes the addresses of all slots, patches and walks the records
+(`step_driver`), makes copies from slot to slot, and reads the condition.
 
-A loop or branch within a plan is a record of that plan (`nested_flow`): `loop` reads how many trips there are, runs
-them, and copies what was carried to where it belongs; `branch` chooses one of two loops of one trip.
+A loop or branch within a plan is a record of that plan (`nested_flow`): `loop` reads how many iterations there are,
+runs them, and copies what was carried to where it belongs; `branch` chooses one of two loops of one iteration.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.onednn.step_driver import step_driver
 from layout_ir.forking import made_once
 
-SLOT_WORDS = 4
-"""Words of a slot: first, even, odd, bytes per trip."""
+SLOT_FIELDS = 4
+"""The number of fields of a slot: first, even, odd, bytes per iteration."""
 
-COPY_WORDS = 3
-"""Words of a copy: the slots that it goes to and comes from, and how many bytes."""
+COPY_FIELDS = 3
+"""The number of fields of a copy: the slots that it goes to and comes from, and how many bytes."""
 
 BLOCK = (
     ("patches", "ptr"), ("patch.count", "i64"), ("slots", "ptr"), ("slot.count", "i64"), ("lent", "ptr"),
     ("records", "ptr"), ("record.count", "i64"), ("copies", "ptr"), ("copy.count", "i64"), ("condition", "i64"),
     ("number", "ptr"),
 )  # fmt: skip
-"""The words of a block: addresses and numbers of patches and of slots, that of room for the addresses of slots, those
-of records and of copies, the slot of the condition or -1, and where the number of the trip is written."""
+"""The fields of a block: addresses and numbers of patches and of slots, that of room for the addresses of slots, those
+of records and of copies, the slot of the condition or -1, and where the number of the iteration is written."""
 
 LOOP = (
     ("block", "ptr"), ("walk", "ptr"), ("lend", "ptr"), ("memmove", "ptr"), ("count.at", "ptr"), ("count.most", "i64"),
     ("holds", "ptr"), ("expected", "i64"), ("ends", "ptr"), ("end.count", "i64"),
 )  # fmt: skip
-"""The words of a loop within a plan: its block, three functions, where the trip count is or 0, how many trips there are
-at most, where the condition in front is or 0, how many trips there must be or -1, and the copies at the end, from slots
-behind the last trip."""
+"""The fields of a loop within a plan: its block, three functions, where the trip count is or 0, how many iterations
+there are at most, where the condition in front is or 0, how many iterations there must be or -1, and the copies at the
+end, from slots behind the last iteration."""
 
 BRANCH = (("which", "ptr"), ("then", "ptr"), ("else", "ptr"))
-"""The words of a branch within a plan: where the condition is, and the two loops."""
+"""The fields of a branch within a plan: where the condition is, and the two loops."""
 
 _FAILED = -1
 
@@ -55,7 +55,7 @@ def _loads(base: str, fields: tuple[tuple[str, str], ...], *wanted: str) -> str:
     )
 
 
-def _word(name: str, base: str, number: str) -> str:
+def _field(name: str, base: str, number: str) -> str:
     return (
         f"  %{name}.at = getelementptr i64, ptr %{base}, i64 {number}\n  %{name} = load i64, ptr %{name}.at\n"
     )
@@ -81,11 +81,11 @@ head:
   %more = icmp slt i64 %s, %slot.count
   br i1 %more, label %body, label %over
 body:
-  %slot.first = mul i64 %s, {SLOT_WORDS}
+  %slot.first = mul i64 %s, {SLOT_FIELDS}
   %slot.chosen = add i64 %slot.first, %which
   %slot.last = add i64 %slot.first, 3
-{_word("base", "slots", "%slot.chosen")}\
-{_word("step", "slots", "%slot.last")}\
+{_field("base", "slots", "%slot.chosen")}\
+{_field("step", "slots", "%slot.last")}\
   %way = mul i64 %step, %trip
   %address = add i64 %base, %way
   %to = getelementptr i64, ptr %lent, i64 %s
@@ -96,7 +96,7 @@ over:
   ret void
 }}
 """
-"""Computes the addresses of all slots in a trip."""
+"""Computes the addresses of all slots in an iteration."""
 
 _COPY = f"""\
 define void @copy(ptr %lent, ptr %copies, i64 %count, ptr %memmove) nounwind {{
@@ -107,12 +107,12 @@ head:
   %more = icmp slt i64 %c, %count
   br i1 %more, label %body, label %over
 body:
-  %first = mul i64 %c, {COPY_WORDS}
+  %first = mul i64 %c, {COPY_FIELDS}
   %second = add i64 %first, 1
   %third = add i64 %first, 2
-{_word("target.slot", "copies", "%first")}\
-{_word("source.slot", "copies", "%second")}\
-{_word("bytes", "copies", "%third")}\
+{_field("target.slot", "copies", "%first")}\
+{_field("source.slot", "copies", "%second")}\
+{_field("bytes", "copies", "%third")}\
 {_address_in_lent("target", "%target.slot")}\
 {_address_in_lent("source", "%source.slot")}\
   call void %memmove(ptr %target, ptr %source, i64 %bytes)
@@ -162,7 +162,7 @@ over:
   ret i64 %end
 }}
 """
-"""Runs trips; the number of the trip that would come next, or the record that failed."""
+"""Runs iterations; the number of the iteration that would come next, or the record that failed."""
 
 _NESTED = f"""\
 define i32 @loop(ptr %loop) nounwind {{
@@ -212,7 +212,7 @@ define i32 @branch(ptr %branch) nounwind {{
   ret i32 %found
 }}
 """
-"""Records of a plan: 0, or 1 where a step failed or the number of trips is another than expected."""
+"""Records of a plan: 0, or 1 where a step failed or the number of iterations is another than expected."""
 
 
 def _source() -> str:
@@ -220,7 +220,7 @@ def _source() -> str:
 
 
 class TripDriver:
-    """The compiled loop: `driver(block, begin, end)` runs the trips from `begin` to before `end`, or until the
+    """The compiled loop: `driver(block, begin, end)` runs the iterations from `begin` to before `end`, or until the
     condition does not hold any more. The GIL is released meanwhile.
     """
 
@@ -231,12 +231,12 @@ class TripDriver:
         self._call = function(self._code.address("trips"))
         steps = step_driver()
         self.functions = steps.walk_at, steps.lend_at, cast(memmove, c_void_p).value
-        """The addresses of what trips call: `walk`, `lend` and `memmove`."""
+        """The addresses of what iterations call: `walk`, `lend` and `memmove`."""
         self.loop_at, self.branch_at = (self._code.address(name) for name in ("loop", "branch"))
         """Where the functions of records are that run a loop or branch within a plan."""
 
     def __call__(self, block: int, begin: int, end: int) -> int:
-        """How many trips there were from trip 0 on, or what `failed_record` takes."""
+        """How many iterations there were from iteration 0 on, or what `failed_record` takes."""
         return self._call(block, begin, end, *self.functions)
 
 

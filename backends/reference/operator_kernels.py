@@ -14,8 +14,8 @@ from layout_ir.dialects.nn.regions import Regions
 from layout_ir.elements.numpy_types import Array
 
 Trip = Callable[[Mapping[str, Any]], "Sequence[Any] | None"]
-"""Computes the outputs of the body of a Loop from the values around it and those of a trip, by name; None where the
-nodes of the body are to be evaluated."""
+"""Computes the outputs of the body of a Loop from the values around it and those of an iteration, by name; None where
+the nodes of the body are to be evaluated."""
 
 
 def _no_operator(domain: str, op_type: str) -> type | None:

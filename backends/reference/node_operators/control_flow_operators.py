@@ -18,7 +18,7 @@ from layout_ir.elements.numpy_types import Array
 _PACKAGE_LOOP: Any = op_loop.Loop  # without type information
 
 RowType = tuple[Any, tuple[int, ...]]
-"""The element type and shape of what a subgraph gives in a trip, as far as it is stated."""
+"""The element type and shape of what a subgraph gives in an iteration, as far as it is stated."""
 
 
 def _row_types(body: Any) -> list[RowType]:
@@ -38,7 +38,7 @@ def _stacked(rows: Sequence[Array], type: RowType) -> Array:
 
 class Loop(_PACKAGE_LOOP):
     """With a condition that is left out, which is true, and with scan outputs of any rank behind each other: those
-    of the package (1.23) are right for vectors alone. What it does around the nodes of a trip takes longer than
+    of the package (1.23) are right for vectors alone. What it does around the nodes of an iteration takes longer than
     they do."""
 
     op_domain = ""

@@ -89,9 +89,9 @@ def test_an_executable_that_is_dropped_returns_its_memory():
     executable = li.compile(network())
     executable([numbers(SHAPE)])
     program: Any = executable._static  # pyright: ignore[reportPrivateUsage]
-    activation = program.runner._idle[0]
-    gone = [weakref.ref(activation), weakref.ref(program)]
-    del executable, program, activation
+    context = program.runner._idle[0]
+    gone = [weakref.ref(context), weakref.ref(program)]
+    del executable, program, context
     import gc
 
     gc.collect()

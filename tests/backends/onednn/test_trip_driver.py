@@ -8,10 +8,10 @@ from ctypes import CFUNCTYPE, c_int, c_int64, c_void_p, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.onednn.step_driver import STATUS, WORDS
+from layout_ir.backends.onednn.step_driver import CALL_WITH_STATUS, RECORD_FIELDS
 from layout_ir.backends.onednn.trip_driver import (
-    COPY_WORDS,
-    SLOT_WORDS,
+    COPY_FIELDS,
+    SLOT_FIELDS,
     failed_record,
     trip_driver,
 )
@@ -28,8 +28,8 @@ def trips(
 ) -> int:  # fmt: skip
     """What the driver returns for these slots, copies and records, none of which has an address in a slot."""
     table, moves, walked = (
-        np.array(rows, np.int64).reshape(-1, words)
-        for rows, words in ((slots, SLOT_WORDS), (copies, COPY_WORDS), (records, WORDS))
+        np.array(rows, np.int64).reshape(-1, fields)
+        for rows, fields in ((slots, SLOT_FIELDS), (copies, COPY_FIELDS), (records, RECORD_FIELDS))
     )
     addresses, number = np.zeros(len(table) + 1, np.int64), np.zeros((), np.int64)
     block = np.array([
@@ -77,7 +77,7 @@ def test_negative_a_record_that_fails_ends_the_loop():
     function = CFUNCTYPE(c_int, c_int64, c_int64, c_int, c_int64)(note)
     at = cast(function, c_void_p).value
     assert at is not None
-    records = [[STATUS, at, number, 5, 0, 0, 0] for number in range(3)]
+    records = [[CALL_WITH_STATUS, at, number, 5, 0, 0, 0] for number in range(3)]
     assert failed_record(trips([], [], 9, records=records)) == 1
     assert seen == [0, 1, 2, 0, 1]
     assert failed_record(trips([], [], 0, records=records)) is None

@@ -1,4 +1,4 @@
-"""What one call of a plan at a time needs: an arena, memory objects over it, and records that machine code walks."""
+"""What one call of a plan needs for itself: an arena, memory objects over it, and records that machine code walks."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from layout_ir.backends.onednn.plan_steps import (
 )
 from layout_ir.backends.onednn.result_memory import LARGE, new_results
 from layout_ir.backends.onednn.step_driver import (
-    NOTED,
-    PLAIN,
-    STATUS,
-    WORDS,
-    A,
-    B,
-    C,
+    ARGUMENT_A,
+    ARGUMENT_B,
+    ARGUMENT_C,
+    CALL_WITH_STATUS,
+    CALL_WITHOUT_STATUS,
+    INDEX_OUT_OF_RANGE,
+    RECORD_FIELDS,
     finds_elements,
     step_driver,
     team_functions,
@@ -60,8 +60,8 @@ _CANARY, _POISON = 0xA5, 0xFF
 """The bytes of the guards, and of a checked arena before each call: a float of all ones is a NaN."""
 
 
-class Activation:
-    """What one call at a time needs."""
+class ExecutionContext:
+    """The memory and records of one call at a time: calls that overlap have a context each."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Activation:
         start = guard + -(self.raw.ctypes.data + guard) % LINE
         self.arena = self.raw[start : start + plan.arena.size]
         self.addresses: dict[Buffer, int] = {}
-        """Of memory that is the same in all calls: of the arena, and of constants."""
+        """The addresses of memory that is the same in all calls: of the arena, and of constants."""
         arena = self.arena.ctypes.data
         for buffer in plan.buffers:
             if buffer.owner is Owner.ARENA:
@@ -92,7 +92,7 @@ class Activation:
                 self.addresses[buffer] = buffer.array.ctypes.data
         self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
         self.lent_number = {buffer: number for number, buffer in enumerate(self.lent)}
-        """Which of the lent addresses is that of a buffer."""
+        """The number of each buffer among those that are lent."""
         self._lent_arrays: list[Array] = []
         """The arrays of the caller, while a call lasts."""
         self._views: dict[Place, Array] = {}
@@ -103,9 +103,9 @@ class Activation:
         self._memories: list[tuple[int, Buffer, int]] = []
         """Memory objects over memory that the caller has, and their offsets in it."""
         self._in_records: list[tuple[int, int, Buffer, int]] = []
-        """The records that hold an address in such memory, the word, and the offset."""
+        """The records that hold an address in such memory, the field, the buffer, and the offset."""
         self._in_arguments: list[tuple[int, Buffer, int]] = []
-        """The addresses of such words in the arguments of loops, and the offset."""
+        """The addresses of such fields in the arguments of loops, the buffer, and the offset."""
         self.with_indices: list[tuple[str, NDArray[np.uint64]]] = []
         """Ops whose loops note indices outside of their dim, and where."""
         self._keep: list[Any] = []
@@ -146,24 +146,24 @@ class Activation:
         is lent, then those of the steps. And what writes the addresses of lent memory into them."""
         front: list[list[int]] = []
         if self.library.threads_setter:
-            front.append([PLAIN, self.library.threads_setter, self.threads, 0, 0, 0, 0])
-        words: list[tuple[int, Buffer, int]] = []
+            front.append([CALL_WITHOUT_STATUS, self.library.threads_setter, self.threads, 0, 0, 0, 0])
+        fields: list[tuple[int, Buffer, int]] = []
         set_handle = self._address_of("dnnl_memory_set_data_handle")
         for memory, buffer, offset in self._memories:
-            words.append((len(front) * WORDS + B, buffer, offset))
-            front.append([STATUS, set_handle, memory, 0, 0, 0, 0])
+            fields.append((len(front) * RECORD_FIELDS + ARGUMENT_B, buffer, offset))
+            front.append([CALL_WITH_STATUS, set_handle, memory, 0, 0, 0, 0])
         self._steps_at = len(front)
         self._first = [len(front) + first for first in self._first]
-        for record, word, buffer, offset in self._in_records:
-            words.append(((len(front) + record) * WORDS + word, buffer, offset))
-        self.records = np.array([*front, *self._records], np.int64).reshape(-1, WORDS)
+        for record, field, buffer, offset in self._in_records:
+            fields.append(((len(front) + record) * RECORD_FIELDS + field, buffer, offset))
+        self.records = np.array([*front, *self._records], np.int64).reshape(-1, RECORD_FIELDS)
         self._first_record = self.records.ctypes.data
-        patches = [(self._first_record + 8 * word, buffer, offset) for word, buffer, offset in words]
+        patches = [(self._first_record + 8 * field, buffer, offset) for field, buffer, offset in fields]
         patches += self._in_arguments
         self.patches = np.array(
-            [(word, self.lent_number[buffer], offset) for word, buffer, offset in patches], np.int64
+            [(field, self.lent_number[buffer], offset) for field, buffer, offset in patches], np.int64
         ).reshape(-1, 3)
-        """The address of each word that has to hold one in lent memory, which of the lent, and the offset in it."""
+        """The address of each field that has to hold one in lent memory, which of the lent, and the offset in it."""
         self._lent_row: Any = (c_uint64 * len(self.lent))()
         self._bound = self.patches.ctypes.data, len(self.patches), addressof(self._lent_row)
         self._notes = np.array([index_note(arguments) for _, arguments in self.with_indices], np.int64)
@@ -206,7 +206,7 @@ class Activation:
     def _await(self) -> None:
         """Has the walk wait for what the library still executes, where its calls return before that."""
         if not self.library.is_synchronous:
-            self._record(STATUS, self._address_of("dnnl_stream_wait"), _pointer(self.stream))
+            self._record(CALL_WITH_STATUS, self._address_of("dnnl_stream_wait"), _pointer(self.stream))
 
     def _address_of(self, name: str) -> int:
         address = cast(getattr(self.library.api, name), c_void_p).value
@@ -220,7 +220,7 @@ class Activation:
         self._keep.append(block)
         execute = self._address_of("dnnl_primitive_execute")
         given = _pointer(step.primitive), _pointer(self.stream), len(block), addressof(block)
-        self._record(STATUS, execute, *given)
+        self._record(CALL_WITH_STATUS, execute, *given)
 
     def _memory(self, argument: MemoryArgument) -> Handle:
         """The memory object of an argument, which others that lie alike in the same place have too."""
@@ -240,27 +240,27 @@ class Activation:
     def _kernel(self, kernel: Kernel | ByteCopy, source: Location, target: Location) -> None:
         """A compiled kernel: alone, on the threads of OpenMP where the library has them, else on our own."""
         if isinstance(kernel, ByteCopy):
-            self._record(PLAIN, kernel.address, 0, 0, kernel.nbytes)
-            places = B, A
+            self._record(CALL_WITHOUT_STATUS, kernel.address, 0, 0, kernel.nbytes)
+            fields = ARGUMENT_B, ARGUMENT_A
         else:
-            places = self._parallel(kernel.address, kernel.threads)
-        for word, place in zip(places, (source, target), strict=True):
+            fields = self._parallel(kernel.address, kernel.threads)
+        for field, place in zip(fields, (source, target), strict=True):
             address = self.addresses.get(place.buffer)
             if address is None:
-                self._in_records.append((len(self._records) - 1, word, place.buffer, place.start))
+                self._in_records.append((len(self._records) - 1, field, place.buffer, place.start))
             else:
-                self._records[-1][word] = address + place.start
+                self._records[-1][field] = address + place.start
 
     def _parallel(self, address: int, threads: int) -> tuple[int, int]:
-        """Adds the record of a function with two arguments and its part; the words of the record that these are."""
+        """Adds the record of a function with two arguments and its part; the fields of the record that hold the two."""
         if threads == 1:
-            self._record(PLAIN, address, 0, 0, 0, 1)
+            self._record(CALL_WITHOUT_STATUS, address, 0, 0, 0, 1)
         elif self.library.is_synchronous:
             self._record(threads, address)
         else:
-            self._record(PLAIN, thread_pool.ensure(threads).address, address, 0, 0, threads)
-            return B, C
-        return A, B
+            self._record(CALL_WITHOUT_STATUS, thread_pool.ensure(threads).address, address, 0, 0, threads)
+            return ARGUMENT_B, ARGUMENT_C
+        return ARGUMENT_A, ARGUMENT_B
 
     def _loop(self, step: LoopStep) -> None:
         arguments = step.kernel.arguments()
@@ -282,8 +282,8 @@ class Activation:
         """A node with subgraphs as a record."""
         addresses = [[self._address(place) for place in places] for places in (step.operands, step.results)]
         flow = step.flow.nested(*addresses)
-        self._record(STATUS, flow.function, flow.address)
-        self._in_arguments += [(word, address.buffer, address.start) for word, address in flow.patches]
+        self._record(CALL_WITH_STATUS, flow.function, flow.address)
+        self._in_arguments += [(field, address.buffer, address.start) for field, address in flow.patches]
         self.with_indices += flow.with_indices
         self._keep.append(flow)
 
@@ -302,7 +302,7 @@ class Activation:
         for number, array in zip(self._places, given, strict=True):
             lent[number] = id(array)
         reached = self._driver.run(self._block_at)
-        if reached == NOTED:
+        if reached == INDEX_OUT_OF_RANGE:
             self.check_indices()
         if reached < len(self.records):
             raise self.failed(reached)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.backends.onednn import activation as activation_module
+from layout_ir.backends.onednn import execution_context as context_module
 from layout_ir.backends.onednn.plan_runner import PlanRunner
 from layout_ir.backends.onednn.plan_steps import PrimitiveStep
 from layout_ir.backends.reference.tensor import Tensor
@@ -28,13 +28,13 @@ def test_negative_a_write_outside_of_the_arena_is_seen(monkeypatch: pytest.Monke
     runner: PlanRunner = executable._static.runner
     tensor = Tensor.store(numbers(SHAPE), runner.plan.inputs[0].layout, "f32")
     runner([tensor])
-    activation: Any = runner._idle[0]  # pyright: ignore[reportPrivateUsage]
-    start = activation.arena.ctypes.data - activation.raw.ctypes.data
+    context: Any = runner._idle[0]  # pyright: ignore[reportPrivateUsage]
+    start = context.arena.ctypes.data - context.raw.ctypes.data
 
     def writes_too_far() -> None:
-        activation.raw[start + activation.arena.nbytes] = 0
+        context.raw[start + context.arena.nbytes] = 0
 
-    activation.calls.append(writes_too_far)
+    context.calls.append(writes_too_far)
     with pytest.raises(LayoutError, match="outside of the arena"):
         runner([tensor])
 
@@ -52,14 +52,14 @@ def test_arguments_that_lie_alike_in_one_place_are_one_memory_object():
         for step in steps
         for argument in step.arguments
     }
-    activation: Any = PlanRunner(executable.plan, threads=1).new_activation()
-    assert len(activation._objects) <= len(places) < sum(len(step.arguments) for step in steps)
-    results = activation.run([numbers((4, 8), 2)], None, (), {})
+    context: Any = PlanRunner(executable.plan, threads=1).new_context()
+    assert len(context._objects) <= len(places) < sum(len(step.arguments) for step in steps)
+    results = context.run([numbers((4, 8), 2)], None, (), {})
     assert all((x == y).all() for x, y in zip(results, executable([numbers((4, 8), 2)]), strict=True))
 
 
 def test_the_guards_are_as_large_as_a_page():
-    assert activation_module._GUARD == 4096  # pyright: ignore[reportPrivateUsage]
+    assert context_module._GUARD == 4096  # pyright: ignore[reportPrivateUsage]
 
 
 def test_arrays_as_they_are_and_arrays_that_are_looked_at_give_the_same(monkeypatch: pytest.MonkeyPatch):
@@ -74,7 +74,7 @@ def test_arrays_as_they_are_and_arrays_that_are_looked_at_give_the_same(monkeypa
     found = executable(dict(zip(executable.input_names, inputs, strict=True)))
     strided = [np.asfortranarray(array) for array in inputs]
     assert all(np.array_equal(a, b) for a, b in zip(found, executable(strided), strict=True))
-    monkeypatch.setattr(activation_module, "finds_elements", lambda: False)
+    monkeypatch.setattr(context_module, "finds_elements", lambda: False)
     other: Any = li.compile(module)
     assert all(np.array_equal(a, b) for a, b in zip(found, other(inputs), strict=True))
     assert not other._static.runner._idle[0].is_records
