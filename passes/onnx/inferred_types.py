@@ -105,18 +105,18 @@ class TypeInference:
         known: Mapping[str, NDArray[Any]],
         inner: Sequence[Mapping[str, NDArray[Any]]] = (),
         *,
-        may_close: bool = False,
+        may_complete: bool = False,
     ) -> list[ValueTypes]:
         """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within
         them. `known` has the elements of values that constants decide, `inner` those of subgraphs, in that order.
-        `may_close` where all extents may have numbers then."""
+        `may_complete` where all extents may have numbers then."""
         last = self._last
         if last is not None and not last[0] and self._goes_on_from(last[1], known):
             # Where nothing was believed, nothing is where more is known.
-            inference, first = _with(last[1], known, may_close), last[0]
+            inference, first = _with(last[1], known, may_complete), last[0]
             claimed, believed = [set(last[2])], []
         else:
-            inference = self._inference(known, inner, may_close)
+            inference = self._inference(known, inner, may_complete)
             inputs = inference.model.graph.input
             told = [
                 {name: type for name, type in said.items() if name in self._stated or not self._shapes}
@@ -127,7 +127,7 @@ class TypeInference:
             first = believed[0]
         if last is not None and last[0] and last[0] == first and self._goes_on_from(last[1], known):
             # What followed from it follows again.
-            inference, claimed, believed = _with(last[1], known, may_close), [set(last[2])], []
+            inference, claimed, believed = _with(last[1], known, may_complete), [set(last[2])], []
         elif any(believed) and not any(believed[1:]) and inference.used().isdisjoint(believed[0]):
             # Nothing follows from what is said of results that nobody uses.
             inference.add(believed[0])
@@ -160,11 +160,11 @@ class TypeInference:
         self,
         known: Mapping[str, NDArray[Any]],
         inner: Sequence[Mapping[str, NDArray[Any]]],
-        may_close: bool,
+        may_complete: bool,
     ) -> RepeatedInference | WholeInference:
         """What inference finds before anything is believed."""
         if self._first is not None and self._goes_on_from(self._first, known):
-            return _with(self._first, known, may_close)
+            return _with(self._first, known, may_complete)
         model = self.model
         light = _without_weights(model, self._overridable, self._shapes, known)
         # Half of each look at all nodes is to make their objects, which live as long as somebody has them.
@@ -213,7 +213,7 @@ class TypeInference:
 
 
 def _with(
-    inference: RepeatedInference, known: Mapping[str, NDArray[Any]], may_close: bool
+    inference: RepeatedInference, known: Mapping[str, NDArray[Any]], may_complete: bool
 ) -> RepeatedInference:
     """What follows where more is `known`, besides what was found."""
     import onnx.numpy_helper
@@ -221,7 +221,7 @@ def _with(
     new = {name: array for name, array in known.items() if name not in inference.fixed}
     again = inference.copy()
     tensors = {name: onnx.numpy_helper.from_array(array, name) for name, array in new.items()}
-    again.fix(tensors, may_close=may_close)
+    again.fix(tensors, may_complete=may_complete)
     return again
 
 

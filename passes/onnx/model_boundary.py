@@ -1,4 +1,5 @@
-"""What callers and runtimes see of a model beside its nodes: its inputs and outputs, and whose operators it has."""
+"""What callers and runtimes see of a model beside its nodes: its inputs and outputs, and the domains of its
+operators."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Obligation:
-    """An input or output that callers give or take in another order of dims than the model had."""
+class BoundaryChange:
+    """An input or output that callers give or take in another order of dims than in the model that came in."""
 
     name: str
     order: Order
@@ -39,24 +40,24 @@ def free_names(graph: Graph) -> tuple[list[str], list[str]]:
     return [n for n in inputs if n not in fixed], [n for n in outputs if n not in fixed]
 
 
-def obligations_of(plan: Plan) -> list[Obligation]:
+def boundary_changes(plan: Plan) -> list[BoundaryChange]:
     """What callers have to give or take in another order than that of the model."""
-    found: list[Obligation] = []
+    found: list[BoundaryChange] = []
     graph = plan.graph
     for value in graph.proto.input:
         order = plan.made.get(value.name)
         if order is not None and not is_identity(order) and value.name not in graph.constants:
-            found.append(Obligation(value.name, order, 2 * graph.nbytes(value.name)))
+            found.append(BoundaryChange(value.name, order, 2 * graph.nbytes(value.name)))
     for value in graph.proto.output:
         order = plan.result_order(value.name)
         if not is_identity(order):
-            found.append(Obligation(value.name, order, 2 * graph.nbytes(value.name)))
+            found.append(BoundaryChange(value.name, order, 2 * graph.nbytes(value.name)))
     return found
 
 
-def change_boundary(graph: onnx.GraphProto, obligations: Sequence[Obligation]) -> None:
+def change_boundary(graph: onnx.GraphProto, changes: Sequence[BoundaryChange]) -> None:
     """Puts the extents of inputs and outputs into the orders that callers have them in from now on."""
-    orders = {obligation.name: obligation.order for obligation in obligations}
+    orders = {change.name: change.order for change in changes}
     for value in (*graph.input, *graph.output):
         order = orders.get(value.name)
         if order is not None and value.type.tensor_type.HasField("shape"):

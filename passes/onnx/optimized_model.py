@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.argument_checks import checked_path
 from layout_ir.passes.onnx.model_boundary import (
-    Obligation,
+    BoundaryChange,
 )
 from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
@@ -46,7 +46,7 @@ class OptimizedModel:
     after: Traffic
     remaining: list[Remaining]
     """The Transposes that are left, those that move most first."""
-    obligations: list[Obligation]
+    obligations: list[BoundaryChange]
     """What inputs and outputs that are free ask of callers."""
     solution: Solution
     certificate: dict[str, Any] | None = None

@@ -18,12 +18,12 @@ from layout_ir.passes.onnx.flattened_products import fold_into_weights, may_fold
 from layout_ir.passes.onnx.graph_construction import rewritten_graph
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter
 from layout_ir.passes.onnx.model_boundary import (
+    boundary_changes,
     change_boundary,
     constant_inputs,
     drop_inputs,
     free_names,
     import_domains,
-    obligations_of,
 )
 from layout_ir.passes.onnx.model_constants import PendingTensor
 from layout_ir.passes.onnx.model_graph import Graph, Node, is_transpose
@@ -139,7 +139,7 @@ class OrderSearch:
         result = self._round()
         before, obligations, last = result.before, result.obligations, result.before.cost
         while True:
-            plan = self._settled() if self.improved else None
+            plan = self._fixed_point_plan() if self.improved else None
             if plan is not None:
                 result.remaining = _sorted_remaining([plan])
                 if result.solution.omitted:
@@ -176,7 +176,7 @@ class OrderSearch:
         self.current = reached[0].values.graph
         choice = self._chosen(reached, before)
         self.plans = choice.plans
-        obligations = [] if choice.is_kept else obligations_of(choice.plans[0])
+        obligations = [] if choice.is_kept else boundary_changes(choice.plans[0])
         result = OptimizedModel(
             self.model, self.options.folder, self.pending, self.consumer.name, choice.before, choice.after, [],
             obligations, choice.solution, None, choice.notes, transposed, self.places,
@@ -199,7 +199,7 @@ class OrderSearch:
             and self.consumer.transpose_kib * 1024 <= choice.before.nbytes
         ):
             choice = self._planned(reached, self._weigh_more(choice.before))
-        if self.consumer.counts_kernel_moves and self._gives_way(choice):
+        if self.consumer.counts_kernel_moves and self._trades_transposes_for_kernel_moves(choice):
             self.consumer = self.consumer.without_kernel_moves()
             self.propagation = OrderPropagation(self.consumer)
             reached = [self.propagation.reachable(part.values.graph) for part in reached]
@@ -284,7 +284,7 @@ class OrderSearch:
         self.consumer = replace(self.consumer, transpose_kib=8 * kib)
         return replace(traffic, cost=traffic.cost + traffic.count * 7 * kib * KIBIBYTE)
 
-    def _gives_way(self, choice: _Choice) -> bool:
+    def _trades_transposes_for_kernel_moves(self, choice: _Choice) -> bool:
         """Whether Transposes would move as much as they do, or more, so that kernels move less inside."""
         before, after = choice.before.cost, choice.after.cost
         if not choice.solution.is_optimal or after < before:
@@ -318,7 +318,7 @@ class OrderSearch:
         is_weighed = self.consumer.transpose_kib > Consumer.transpose_kib
         return after.cost < before.cost and (not is_weighed or after.nbytes <= before.nbytes)
 
-    def _settled(self) -> Plan | None:
+    def _fixed_point_plan(self) -> Plan | None:
         """The plan that leaves the model as it was written; None where it is not known that another round would."""
         if self.written is None:
             return None

@@ -18,7 +18,7 @@ from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.node_models.node_option import (
     NodeModel,
     NodeOption,
-    SomeOptions,
+    TruncatedOptions,
     all_of,
 )
 from layout_ir.passes.onnx.orders import Order, compose, identity, transposition
@@ -338,7 +338,7 @@ def _offered_options(
         tuple(options),
         _new_orders(known_ins, [option[0] for option in options]),
         _new_orders(known_outs, [option[1] for option in options]),
-        isinstance(given, SomeOptions),
+        isinstance(given, TruncatedOptions),
     )
 
 

@@ -6,7 +6,7 @@ for it. So here it is given a model of those nodes alone: that the types of thei
 needs, and what computes the integers that they read.
 
 1. A node is inferred again where its operand has another type, where what is stated of its result is new, or where
-   inference may know other elements of an operand (`carried_elements`).
+   inference may know other elements of an operand (`propagated_elements`).
 2. Beside it stand the nodes that give such elements, back to where these come from: a Shape, or constants. Their types
    are known, and stated.
 3. Where the result has the type that it had, and no elements that inference may know, nothing follows from it.
@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.carried_elements import Links, integers_of
 from layout_ir.frontends.onnx.inference_in_parts import part_of
 from layout_ir.frontends.onnx.made_up_extents import dims_of, is_made_up, names_made_up
+from layout_ir.frontends.onnx.propagated_elements import Links, integers_of
 from layout_ir.frontends.onnx.shape_inference import infer_shapes, needs_type
 from layout_ir.passes.onnx.orders import Shape, is_static
 from layout_ir.passes.onnx.value_shapes import Shapes
@@ -57,7 +57,7 @@ class RepeatedInference:
         """The values that have become constants, which nodes may give all the same."""
         self._dropped: frozenset[int] = frozenset()
         """The nodes that nobody needs because of it."""
-        self._carried: tuple[set[str], set[int]] | None = None
+        self._propagated: tuple[set[str], set[int]] | None = None
         """The values of which inference may know elements, and the nodes that give them, where they were asked for."""
         self.stated = {value.name: value.type for value in model.graph.output if value.HasField("type")}
         self._born: dict[str, str] | None = None
@@ -74,7 +74,7 @@ class RepeatedInference:
         found.__dict__.update(self.__dict__)
         found.types, found._constants = dict(self.types), dict(self._constants)
         found.stated, found._taken = dict(self.stated), set(self._taken)
-        found._carried = None
+        found._propagated = None
         found._born = None if self._born is None else dict(self._born)
         return found
 
@@ -104,13 +104,13 @@ class RepeatedInference:
 
     def add(self, types: Mapping[str, onnx.TypeProto]) -> None:
         """States types of values that nobody uses."""
-        self._claim(types)
+        self._add_stated_types(types)
         self.types.update({name: merged(self.types.get(name), said) for name, said in types.items()})
 
     def state(self, types: Sequence[Mapping[str, onnx.TypeProto]]) -> None:
         """States types of values of the one graph, and infers what follows."""
         (said,) = types
-        is_new = self._claim(said)
+        is_new = self._add_stated_types(said)
         if not is_new:
             self._infer_all()
             return
@@ -119,18 +119,18 @@ class RepeatedInference:
         self.types.update(given)
         self._follow({makers[name] for name in said if name in makers}, given)
 
-    def fix(self, tensors: Mapping[str, onnx.TensorProto], *, may_close: bool = False) -> None:
-        """Makes constants of results of nodes. `may_close` where all extents may have numbers then, and these are what
-        the nodes give: what was found with numbers before is not inferred again then."""
+    def fix(self, tensors: Mapping[str, onnx.TensorProto], *, may_complete: bool = False) -> None:
+        """Makes constants of results of nodes. `may_complete` where all extents may have numbers then, and these are
+        what the nodes give: what was found with numbers before is not inferred again then."""
         makers, outputs = self.links.makers, self.links.outputs
         self.fixed |= tensors.keys()
-        self._carried = None
+        self._propagated = None
         numbers = {makers[name] for name in tensors if name in makers}
         self._dropped |= {number for number in numbers if len(outputs[number]) == 1}
         self._constants = {**tensors, **self._constants}
         types = TensorTypes()
         self.types.update({name: types.of(tensor) for name, tensor in tensors.items()})
-        if not (may_close and self._closes()):
+        if not (may_complete and self._completes_all_extents()):
             self._follow(set(), tensors)
 
     def tables(self) -> list[dict[str, onnx.TypeProto]]:
@@ -138,7 +138,7 @@ class RepeatedInference:
         constants, what is stated of inner values, what was found node by node, results and inputs."""
         return [self._ordered()]
 
-    def _claim(self, types: Mapping[str, onnx.TypeProto]) -> bool:
+    def _add_stated_types(self, types: Mapping[str, onnx.TypeProto]) -> bool:
         """Keeps what is stated; returns whether the names of its extents that may be made up are not in use."""
         names = {name for type in types.values() for name in names_made_up(type)}
         is_new = not names or names.isdisjoint((*self._taken, *self._names_made_up()))
@@ -161,13 +161,13 @@ class RepeatedInference:
 
     def _follow(self, waiting: set[int], changed: Iterable[str]) -> None:
         """Infers nodes again, and those that use values which have `changed`, until nothing changes."""
-        users, outputs, carriers = self.links.users, self.links.outputs, self._carriers()
+        users, outputs, propagating = self.links.users, self.links.outputs, self._propagating()
         for name in changed:
             waiting.update(users.get(name, ()))
         waiting -= self._dropped
         left = len(self.links.nodes) // WORTH
         while waiting:
-            beside = self.links.givers(waiting, carriers, but=self.fixed)
+            beside = self.links.givers(waiting, propagating, but=self.fixed)
             left -= len(waiting) + len(beside)
             inferred = self._inferred(waiting, beside) if left >= 0 else None
             if inferred is None:
@@ -185,21 +185,21 @@ class RepeatedInference:
                         self.types[name] = after
                     elif not is_same:
                         del self.types[name]
-                    if not is_same or number in carriers:
+                    if not is_same or number in propagating:
                         following.update(users.get(name, ()))
             # Of the nodes that were inferred together, each saw what the others give now.
             waiting = following - waiting - self._dropped
 
-    def _closes(self) -> bool:
-        """Whether all extents of results have numbers once the nodes are inferred again, all at once, of whose results
-        some have none: numbers that were found before are found again. If not, nothing changes."""
+    def _completes_all_extents(self) -> bool:
+        """Infers the nodes of whose results some extents have no numbers again, all at once, and keeps what is found if
+        all extents have numbers then, which is returned: numbers found before are found again. Else nothing changes."""
         shapes, dropped = Shapes(self.types, self._constants), self._dropped
         waiting = {
             number
             for number, names in enumerate(self.links.outputs)
             if number not in dropped and not _are_static(names, shapes)
         }
-        inferred = self._inferred(waiting, self.links.givers(waiting, self._carriers(), but=self.fixed))
+        inferred = self._inferred(waiting, self.links.givers(waiting, self._propagating(), but=self.fixed))
         if inferred is None:
             return False
         found, _ = inferred
@@ -209,13 +209,15 @@ class RepeatedInference:
         self.types.update({name: type for name, type in found.items() if name not in self.fixed})
         return True
 
-    def _carriers(self) -> set[int]:
+    def _propagating(self) -> set[int]:
         """The nodes of whose results inference may know elements."""
-        if self._carried is None:
-            names, numbers = self.links.carried
-            self._carried = set(names), set(numbers)
-            self.links.carry(integers_of([self._constants[name] for name in self.fixed]), *self._carried)
-        return self._carried[1]
+        if self._propagated is None:
+            names, numbers = self.links.propagated
+            self._propagated = set(names), set(numbers)
+            self.links.propagate(
+                integers_of([self._constants[name] for name in self.fixed]), *self._propagated
+            )
+        return self._propagated[1]
 
     def _inferred(
         self, numbers: Collection[int], beside: Collection[int]

@@ -79,7 +79,7 @@ def _typed_graphs(
         found = constant_integers(graphs[0])
         if found:
             before = graphs[0].types
-            graphs[0].replace_types(*inference.types(found, may_close=True))
+            graphs[0].replace_types(*inference.types(found, may_complete=True))
             if not _are_open(graphs):
                 integers |= found
                 return graphs

@@ -90,8 +90,8 @@ _GROUP = 1 << 20
 _PIECES = 64
 """Lines that are written side by side where conflicts are measured."""
 
-_BELIEVED = 8.0
-"""By what factor a price may differ from the built-in one; beyond that something else was measured."""
+_MOST_DEVIATION = 8.0
+"""The largest factor between a price and the built-in one; beyond it, something else was measured."""
 
 _MOST_GAIN = 2.0
 """How many times as fast another order of the same loads and stores may be: on Zen 3 it is 1.7 at most, and while
@@ -170,11 +170,11 @@ class _Measurement:
     ) -> list[float]:
         """The least time of a call of each, or the `usual` one: the median."""
         calls = [partial(load(plan, self.machine, threads), *self._addresses()) for plan in plans]
-        times = self._raced(calls, rounds)
+        times = self._alternating_times(calls, rounds)
         return [times.median(name) if usual else times.best(name) for name in times.rounds]
 
-    def _raced(self, calls: Sequence[Callable[[], object]], rounds: int) -> Times:
-        """The times of contenders, under their numbers in order."""
+    def _alternating_times(self, calls: Sequence[Callable[[], object]], rounds: int) -> Times:
+        """The times of calls that take turns, under their numbers in order."""
         limits = Limits(seconds=self.patience, fewest=min(rounds, _FEWEST), most=rounds, batch=0.001)
         return race({str(k): call for k, call in enumerate(calls)}, lambda _: inf, limits)
 
@@ -194,7 +194,7 @@ class _Measurement:
         names = "cached_ns", "streamed_ns", "memory_ns", "memory_streamed_ns"
         lines = [index(plan.dst_bytes) / LINE for plan in plans]
         prices = {
-            name: _believed(1e9 * time / number, getattr(profile, name))
+            name: _clamped(1e9 * time / number, getattr(profile, name))
             for name, time, number in zip(names, times, lines, strict=True)
         }
         if prices["cached_ns"] > prices["streamed_ns"] and profile.streaming_volume_few > cached:
@@ -284,7 +284,7 @@ class _Measurement:
             parts = max(volume // sum(sizes), 1)
             kernel = load(plan, self.machine, threads)
             calls.append(partial(_move_parts, kernel, self._addresses(), sizes, parts))
-        times = self._raced(calls, _ROUNDS + _FEWEST)
+        times = self._alternating_times(calls, _ROUNDS + _FEWEST)
         return [times.median(name) for name in times.rounds]
 
     # Conflicts and pages ---------------------------------------------------------------------------------------------
@@ -304,9 +304,9 @@ class _Measurement:
             return profile  # lines without conflicts take no longer than others: something else ran
         return replace(
             profile,
-            l1_conflict_ns=_believed(l1 - free, profile.l1_conflict_ns),
-            l2_conflict_ns=_believed(l2 - max(l1, free_far), profile.l2_conflict_ns),
-            page_ns=_believed(pages - free, profile.page_ns),
+            l1_conflict_ns=_clamped(l1 - free, profile.l1_conflict_ns),
+            l2_conflict_ns=_clamped(l2 - max(l1, free_far), profile.l2_conflict_ns),
+            page_ns=_clamped(pages - free, profile.page_ns),
         )
 
     def _scattered_streams(self, profile: MachineProfile) -> MachineProfile:
@@ -349,7 +349,7 @@ class _Measurement:
             1e9 * (staged - direct) / lines for direct, staged in zip(times[::2], times[1::2], strict=True)
         ]
         names = "staging_ns", "staging_streamed_ns"
-        prices = {name: _believed(x, getattr(profile, name)) for name, x in zip(names, more, strict=False)}
+        prices = {name: _clamped(x, getattr(profile, name)) for name, x in zip(names, more, strict=False)}
         return replace(profile, **prices)
 
     def _copied(self, profile: MachineProfile) -> MachineProfile:
@@ -360,7 +360,7 @@ class _Measurement:
             return profile
         *direct, copied = self._seconds(plans, 2 * _ROUNDS)
         more = 1e9 * (copied - min(direct)) / (index(plans[0].dst_bytes) / LINE)
-        return replace(profile, staging_copied_ns=_believed(more, profile.staging_copied_ns))
+        return replace(profile, staging_copied_ns=_clamped(more, profile.staging_copied_ns))
 
     def _sequences(self, profile: MachineProfile) -> MachineProfile:
         volume = self._beyond_l2()
@@ -387,7 +387,7 @@ class _Measurement:
         if plan == without or not streams(plan):
             return profile
         with_them, without_them = self._seconds([plan, without])
-        return replace(profile, prefetch_gain=round(_believed_gain(without_them / with_them), 3))
+        return replace(profile, prefetch_gain=round(_clamped_gain(without_them / with_them), 3))
 
     def _multistride_gains(self, profile: MachineProfile) -> MachineProfile:
         """The profile with the gains of parts by turns: the time in order over that in four parts, in memory."""
@@ -411,7 +411,7 @@ class _Measurement:
                 plans.append(make_plan(src, dst, pair, 0, machine, stream=is_streamed))
             if plans[0] != plans[1] and streams(plans[1]) == is_streamed:
                 in_order, by_turns = self._seconds(plans)
-                found[name] = round(_believed_gain(in_order / by_turns), 3)
+                found[name] = round(_clamped_gain(in_order / by_turns), 3)
         return replace(profile, **found)
 
     def _prefetched_jumps(self, profile: MachineProfile) -> MachineProfile:
@@ -496,7 +496,7 @@ class _Measurement:
                 times.append(perf_counter() - start)
         late = 2e9 * max(min(asleep) - min(awake), 0.0)
         return replace(
-            profile, wake_bytes=round(_believed(2 * LINE * late / profile.cached_ns, profile.wake_bytes))
+            profile, wake_bytes=round(_clamped(2 * LINE * late / profile.cached_ns, profile.wake_bytes))
         )
 
 
@@ -536,11 +536,11 @@ def _touched(sizes: Sequence[int], least: int, end: float) -> list[NDArray[Any]]
     return buffers
 
 
-def _believed(measured: float, built_in: float) -> float:
-    return round(min(max(measured, built_in / _BELIEVED), built_in * _BELIEVED), 3)
+def _clamped(measured: float, built_in: float) -> float:
+    return round(min(max(measured, built_in / _MOST_DEVIATION), built_in * _MOST_DEVIATION), 3)
 
 
-def _believed_gain(measured: float) -> float:
+def _clamped_gain(measured: float) -> float:
     return min(max(measured, 1 / _MOST_GAIN), _MOST_GAIN)
 
 

@@ -2,7 +2,7 @@
 
 ONNX's inference takes a whole model. So a part is a model of its own, whose inputs are what its nodes use of other
 parts, with the types that were found. Of a few integers, inference knows the elements beside the types: the nodes that
-give such to a part stand in it, too (`carried_elements`). So each node is inferred in its own part and, where it
+give such to a part stand in it, too (`propagated_elements`). So each node is inferred in its own part and, where it
 computes extents, in those that use them.
 
 The types are those that inference of the whole graph finds, but for the names of extents that it makes up (unk__0):
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.carried_elements import Links
 from layout_ir.frontends.onnx.made_up_extents import (
     PREFIX,
     dims_of,
@@ -23,6 +22,7 @@ from layout_ir.frontends.onnx.made_up_extents import (
     names_made_up,
 )
 from layout_ir.frontends.onnx.negative_extents import has_negative_extent
+from layout_ir.frontends.onnx.propagated_elements import Links
 from layout_ir.frontends.onnx.subgraphs import WITH_SUBGRAPHS, graphs_of, graphs_within
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ class _Parts:
 
     def _found(self, nodes: Collection[int]) -> dict[str, onnx.TypeProto]:
         """The types of the results of nodes that are seen."""
-        links, (_, carriers) = self.links, self.links.carried
-        beside = links.givers(nodes, carriers) - self.left_out
+        links, (_, propagating) = self.links, self.links.propagated
+        beside = links.givers(nodes, propagating) - self.left_out
         outputs = links.outputs
         stated = {name: self._stated.get(name) for number in nodes for name in outputs[number]}
         stated |= {name: self._types.get(name) for number in beside for name in outputs[number]}

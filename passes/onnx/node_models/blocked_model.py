@@ -12,7 +12,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
     NodeModel,
     NodeOption,
-    SomeOptions,
+    TruncatedOptions,
     distinct,
 )
 from layout_ir.passes.onnx.orders import Order
@@ -62,12 +62,12 @@ class WithBlocks:
             found.append(NodeOption(*node.plain_orders, cost=cost))
         if self.plain is not None:
             given = self.plain.options(node, _plain(ins), _plain(outs))
-            is_part = isinstance(given, SomeOptions)
+            is_part = isinstance(given, TruncatedOptions)
             found += [option._replace(cost=option.cost + cost) if cost else option for option in given]
         if self.blocked is not None:
             orders = [order for order in distinct([*ins, *outs]) if is_blocked(order)]
             found += self.blocked.options(node, orders)
-        return SomeOptions(found) if is_part else found
+        return TruncatedOptions(found) if is_part else found
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node as the model of the option writes it."""

@@ -40,8 +40,8 @@ class NodeOption(NamedTuple):
     """What it takes besides, in the unit of moves: 0 for all options of a node that takes equally long in each."""
 
 
-class SomeOptions(tuple[NodeOption, ...]):
-    """Options of a node that has more of them."""
+class TruncatedOptions(tuple[NodeOption, ...]):
+    """Some of the options of a node, which has too many to list."""
 
 
 class NodeModel(Protocol):
@@ -54,7 +54,7 @@ class NodeModel(Protocol):
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
         """The options that some candidate leads to, besides that of the model itself; orders may be new ones.
 
-        They are SomeOptions where there are too many to list. They follow from the operator of the node, its
+        They are TruncatedOptions where there are too many to list. They follow from the operator of the node, its
         attributes, the types of its values and the elements of its small integer constants, so that nodes which have
         these in common are asked once; with blocked channels from all nodes of the graph.
         """

@@ -17,7 +17,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
     NodeModel,
     NodeOption,
-    SomeOptions,
+    TruncatedOptions,
     option_of,
     ranks_of,
 )
@@ -438,7 +438,7 @@ class Einsum:
         if prod(map(len, tensors)) <= _MOST:
             return [NodeOption(tuple(orders[:-1]), (orders[-1],)) for orders in product(*tensors)]
         alone = [option_of(node, {k: order}, {}) for k, orders in enumerate(ins) for order in orders]
-        return SomeOptions((*alone, *(option_of(node, {}, {0: order}) for order in outs[0])))
+        return TruncatedOptions((*alone, *(option_of(node, {}, {0: order}) for order in outs[0])))
 
     @staticmethod
     def _terms(node: Node) -> list[str] | None:

@@ -212,8 +212,8 @@ QUANTIZED: dict[str, NodeModel] = {
 }
 
 
-class _AlsoLast:
-    """A standard operator as it is, and on bytes, with the channels last, as that of ONNX Runtime."""
+class _ChannelsLastVariant:
+    """A standard operator, or on bytes its variant in ONNX Runtime that has the channels last."""
 
     def __init__(self, plain: NodeModel, other: QuantizedWindows):
         self.plain, self.other = plain, other
@@ -229,15 +229,15 @@ class _AlsoLast:
         return model.write(node, option, writer)
 
 
-class _MovedInside:
-    """A convolution of bytes in ONNX Runtime, which runs with its channels last: where they are second, operand and
-    result are moved, unless what is around it has them last as well."""
+class _InternalTranspose:
+    """A convolution of bytes in ONNX Runtime, which runs with its channels last: where they are second, it transposes
+    operand and result inside, unless what is around it has them last as well."""
 
     def __init__(self, model: NodeModel, part: int):
         self.model, self.part = model, part
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
-        """Those of the convolution; with the channels second at the cost of two moves."""
+        """The options of the convolution; those with the channels second cost two moves."""
         plain = option_of(node, {}, {})
         for option in dict.fromkeys([plain, *self.model.options(node, ins, outs)]):
             yield option if _is_last(node, option.ins[0]) else option._replace(cost=self._cost(node))
@@ -261,9 +261,9 @@ def runtime_windows(part: int) -> dict[str, NodeModel]:
     part that counts: one of so many."""
     return {
         "MaxPool": _MAX_POOL,
-        "QLinearConv": _MovedInside(_AlsoLast(WINDOWS["QLinearConv"], _CONVOLUTION), part),
-        "com.microsoft.QLinearConv": _MovedInside(_CONVOLUTION, part),
+        "QLinearConv": _InternalTranspose(_ChannelsLastVariant(WINDOWS["QLinearConv"], _CONVOLUTION), part),
+        "com.microsoft.QLinearConv": _InternalTranspose(_CONVOLUTION, part),
     }
 
 
-_MAX_POOL = _AlsoLast(WINDOWS["MaxPool"], _POOL)
+_MAX_POOL = _ChannelsLastVariant(WINDOWS["MaxPool"], _POOL)

@@ -45,7 +45,7 @@ class End(Enum):
     LOW = "low"
     MIDDLE = "middle"
     HIGH = "high"
-    HOPED = "hoped"
+    OPTIMISTIC = "optimistic"
     """The low end of what is not measured, the middle of what is."""
 
 
@@ -105,7 +105,7 @@ class MeasuredCosts(CostModel):
                 return price.ns
             case End.HIGH:
                 return price.high
-            case End.HOPED:
+            case End.OPTIMISTIC:
                 return price.ns if origin is Origin.MEASURED else price.low
 
     def for_op(self, op: Operation, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:

@@ -1,8 +1,8 @@
 """Which prices decide: those that, moved inside their intervals, could change the choice.
 
-Measuring everything that an op could run as takes long, and most of it cannot matter. So the problem is solved in
-hope: what is measured counts as measured, what is not at the low end of its interval. The choice found rests on some
-prices that nobody measured; these are measured, and it is solved again. Once it rests on measured prices alone,
+Measuring everything that an op could run as takes long, and most of it cannot matter. So the problem is solved
+optimistically: what is measured counts as measured, what is not at the low end of its interval. The choice found rests
+on some prices that nobody measured; these are measured, and it is solved again. Once it rests on measured prices alone,
 nothing that is left can make another choice cheaper, as long as the intervals hold. The choice by the middle of all
 prices is measured on the way, so that what comes out was measured even where time ends it.
 
@@ -92,8 +92,8 @@ def _left(priced: PricedSelection, failed: set[PriceKey]) -> bool:
 
 
 def _deciding(priced: PricedSelection) -> Questions:
-    """The questions on which the choices rest that cost least in hope, and by the middle of all prices."""
+    """The questions on which the choices rest that cost least by optimistic prices, and by the middle of all prices."""
     found: Questions = {}
-    for end in (End.MIDDLE, End.HOPED):
+    for end in (End.MIDDLE, End.OPTIMISTIC):
         found |= priced.questions_of(solve(priced.problem_at(end)).choices, end)
     return found

@@ -96,7 +96,7 @@ def _halves(rows: int | str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("half", [5, 4])
-def test_what_closes_is_inferred_at_once(half: int, monkeypatch: pytest.MonkeyPatch):
+def test_what_completes_all_extents_is_inferred_at_once(half: int, monkeypatch: pytest.MonkeyPatch):
     model = _halves(10)
     inference = _repeated(model)
     parts: list[onnx.ModelProto] = []
@@ -108,7 +108,7 @@ def test_what_closes_is_inferred_at_once(half: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(repeated_inference, "infer_shapes", infer)
     monkeypatch.setattr(repeated_inference, "WholeInference", None)
     fixed = {"half": initializer("half", np.array([half]))}
-    inference.fix(fixed, may_close=True)
+    inference.fix(fixed, may_complete=True)
     assert [len(part.graph.node) for part in parts] == [22]
     monkeypatch.undo()
     assert inference.types["y"] == oh.make_tensor_type_proto(FLOAT, [half, 3])
@@ -121,7 +121,7 @@ def test_negative_what_does_not_close_is_inferred_as_ever():
     model.graph.node.append(oh.make_node("Slice", ["x", "zero", "free", "zero"], ["open"]))
     fixed = {"half": initializer("half", np.array([5]))}
     one, other = _repeated(model), _repeated(model)
-    one.fix(fixed, may_close=True)
+    one.fix(fixed, may_complete=True)
     other.fix(fixed)
     assert one.tables() == other.tables()
     assert not one.types["open"].tensor_type.shape.dim[0].dim_value

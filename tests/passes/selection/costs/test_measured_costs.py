@@ -25,7 +25,8 @@ def _key() -> PriceKey:
 def test_a_measured_price_goes_before_all_others() -> None:
     costs = MeasuredCosts({_key(): Price(5, 7, 11)}, SOURCE)
     found = [
-        costs.at(end).reorder(PLAIN, BLOCKED, "f32") for end in (End.LOW, End.MIDDLE, End.HIGH, End.HOPED)
+        costs.at(end).reorder(PLAIN, BLOCKED, "f32")
+        for end in (End.LOW, End.MIDDLE, End.HIGH, End.OPTIMISTIC)
     ]
     assert found == [5, 7, 11, 7]
     assert costs.price(_key(), 1000)[1] is Origin.MEASURED
@@ -35,7 +36,7 @@ def test_without_a_price_the_model_is_asked_and_then_the_built_in_cost_holds() -
     fit = GroupModel(call=10, per_byte=0.0, per_operation=0.0, factor=2.0, median=1.1, count=8)
     fitted = MeasuredCosts({}, SOURCE, PriceModel({group_of(_key()): fit}))
     assert fitted.price(_key(), 1000) == (Price(5, 10, 20), Origin.FITTED)
-    assert fitted.at(End.HOPED).reorder(PLAIN, BLOCKED, "f32") == 5
+    assert fitted.at(End.OPTIMISTIC).reorder(PLAIN, BLOCKED, "f32") == 5
     built_in = CostModel().reorder(BLOCKED, PLAIN, "f32")
     assert fitted.reorder(BLOCKED, PLAIN, "f32") == built_in
     assert fitted.at(End.LOW).reorder(BLOCKED, PLAIN, "f32") == built_in // BUILT_IN_FACTOR

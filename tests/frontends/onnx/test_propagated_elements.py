@@ -1,4 +1,4 @@
-"""Whatever elements ONNX's inference knows, the nodes that give them are known to carry some."""
+"""Whatever elements ONNX's inference knows, the nodes that give them are known to propagate some."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx
 import onnx.helper as oh
 import pytest
 
-from layout_ir.frontends.onnx.carried_elements import Links
+from layout_ir.frontends.onnx.propagated_elements import Links
 from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from tests.passes.onnx.optimized import FLOAT, initializer, model_of, value
 
@@ -66,7 +66,7 @@ def test_a_node_whose_elements_inference_knows_carries_some(node: onnx.NodeProto
     (result,) = infer_shapes(model).graph.output
     dims = result.type.tensor_type.shape.dim
     is_known = any(dim.HasField("dim_value") or not dim.dim_param.startswith("unk__") for dim in dims)
-    names, numbers = Links(model).carried
+    names, numbers = Links(model).propagated
     assert (3 in numbers and "list" in names) or not is_known
 
 
@@ -78,7 +78,7 @@ def test_negative_nodes_that_compute_no_extents_carry_none():
     ]
     constants = [initializer("c1", np.array([1])), initializer("half", np.array([0.5], np.float32))]
     model = model_of(nodes, [value("x", 4, 3)], [value("y", 1, 3)], constants)
-    names, numbers = Links(model).carried
+    names, numbers = Links(model).propagated
     assert (names, numbers) == ({"c1"}, set())
 
 
@@ -88,9 +88,9 @@ def test_what_a_new_constant_leads_to_is_carried_too():
     constants = [initializer(f"c{n}", np.array([n])) for n in (1, 2)]
     unknown = oh.make_tensor_value_info("y", FLOAT, None)
     links = Links(model_of(nodes, [value("u2", 2, dtype=INT64)], [unknown], constants))
-    names, numbers = links.carried
+    names, numbers = links.propagated
     assert numbers == set()
-    links.carry(["half"], names, numbers)
+    links.propagate(["half"], names, numbers)
     assert (names, numbers) == ({"c1", "c2", "half", "sum"}, {1})
 
 
@@ -104,6 +104,6 @@ def test_the_givers_of_a_part_are_found_without_going_over_the_part_for_each_of_
     nodes += [oh.make_node("ConstantOfShape", [f"part{k}"], [f"y{k}"]) for k in range(3)]
     unknown = [oh.make_tensor_value_info(f"y{k}", FLOAT, None) for k in range(3)]
     links = Links(model_of(nodes, [value("x", "a", 3)], unknown, [initializer("c1", np.array([1]))]))
-    _, carriers = links.carried
-    assert links.givers(Numbers([2, 4, 5]), carriers) == {0, 1}
-    assert links.givers(Numbers([4, 5]), carriers, but={"part0"}) == {0, 2}
+    _, propagating = links.propagated
+    assert links.givers(Numbers([2, 4, 5]), propagating) == {0, 1}
+    assert links.givers(Numbers([4, 5]), propagating, but={"part0"}) == {0, 2}

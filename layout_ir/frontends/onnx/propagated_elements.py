@@ -87,51 +87,51 @@ class Links:
         return [_rule(n.op_type, opsets.get(d, 1), d) for n, d in zip(self.nodes, domains, strict=True)]
 
     @cached_property
-    def carried(self) -> tuple[set[str], set[int]]:
+    def propagated(self) -> tuple[set[str], set[int]]:
         """The values of which inference may know elements, and the nodes that give them."""
         names, numbers = set[str](), {number for number, rule in enumerate(self._rules) if rule == "none"}
         given = [name for number in numbers for name in self.outputs[number]]
-        self.carry([*given, *integers_of(self._constants)], names, numbers)
+        self.propagate([*given, *integers_of(self._constants)], names, numbers)
         return names, numbers
 
-    def carry(self, names: Iterable[str], carried: set[str], carriers: set[int]) -> None:
-        """Adds values of which inference may know elements, and all that follow: names to `carried`, nodes to
-        `carriers`."""
+    def propagate(self, names: Iterable[str], propagated: set[str], propagating: set[int]) -> None:
+        """Adds values of which inference may know elements, and all that follow: names to `propagated`, nodes to
+        `propagating`."""
         waiting = [*names]
         while waiting:
             name = waiting.pop()
-            if name in carried:
+            if name in propagated:
                 continue
-            carried.add(name)
+            propagated.add(name)
             for number in self.users.get(name, ()):
-                if number not in carriers and self._follows(number, carried):
-                    carriers.add(number)
+                if number not in propagating and self._follows(number, propagated):
+                    propagating.add(number)
                     waiting += self.outputs[number]
 
     def givers(
-        self, numbers: Collection[int], carriers: Container[int], but: Container[str] = ()
+        self, numbers: Collection[int], propagating: Container[int], but: Container[str] = ()
     ) -> set[int]:
         """The other nodes that give elements to operands of these, which inference may know; not those of values that
-        are in `but`. `carriers` are the nodes of which inference may know elements."""
+        are in `but`. `propagating` are the nodes of which inference may know elements."""
         found = set[int]()
         waiting, own = list(numbers), frozenset(numbers)
         inputs, makers = self.inputs, self.makers
         while waiting:
             for name in inputs[waiting.pop()]:
                 maker = makers.get(name)
-                if maker is None or maker not in carriers or name in but:
+                if maker is None or maker not in propagating or name in but:
                     continue
                 if maker not in own and maker not in found:
                     found.add(maker)
                     waiting.append(maker)
         return found
 
-    def _follows(self, number: int, carried: set[str]) -> bool:
-        """Whether inference may know elements of the results of a node, one of whose operands is `carried`."""
+    def _follows(self, number: int, propagated: set[str]) -> bool:
+        """Whether inference may know elements of the results of a node, one of whose operands is `propagated`."""
         rule, names = self._rules[number], self.inputs[number]
         if rule == "first":
-            return names[0] in carried
-        return rule == "any" or (rule == "all" and carried.issuperset(names))
+            return names[0] in propagated
+        return rule == "any" or (rule == "all" and propagated.issuperset(names))
 
 
 def integers_of(tensors: Iterable[onnx.TensorProto]) -> list[str]:
