@@ -1,32 +1,38 @@
 """Whether a graph that was written for least cost could be written for less, without solving its problem anew.
 
-Its nodes are those of the graph before, and its Transposes the reorders that were left. So a choice for it should be a
-choice for the graph before as well, and that was solved. But the models may offer more for nodes as they are written
-now (a Reshape between other extents), or views may have come to lie side by side, and then the problem is another one.
-Here that is looked up: each option that a node has now must be one that it had, with the same values in the same
-memory. Two arguments follow.
+Let G be a graph, P a choice of least cost for it, G' the graph that was written for P, and I the choice for G' that
+leaves it as it is. The nodes of G' are those of G, and its Transposes the reorders that P left. So a choice for G'
+should be a choice for G as well, and that problem is solved. But the models may offer more for nodes as they are
+written in G' (a Reshape between other extents), or views may have come to lie side by side, and then the problem of G'
+is another one. Here that is looked up: each option that a node has in G' must be one that it has in G, with the same
+values in the same memory. Then no choice for G' gains, by one of two lemmas.
 
-Exact embedding. Let every order that a value has now be one that it had, for the same bytes, and every option of a
-node now one that it had and that costs, beside what was chosen, no more than it does now beside the node as it is.
-A choice now that costs d more than the graph as it is leads to a choice then that costs at most d more than what was
-chosen. That cost least, so d is not negative: the graph as it is costs least too.
+Lemma 1 (exact embedding). Let every order that a value has in G' be one that it has in G, for the same bytes, and every
+option of a node in G' one that it has in G, where it costs, beside what P chose, no more than in G' beside the node as
+it is. Then no choice for G' costs less than I.
 
-* Reorders of a value cost then what they cost now. A Reshape that moves dims of one element alone, which stands for
-  such a reorder, may take and give what that may; so may a Squeeze with the Unsqueeze behind it, where both keep all
-  other dims in their order: to move what is between them costs what it costs to move the value. Not where a Transpose
-  may take longer for the dims that it moves, in which those of one element count.
-* An Unsqueeze may have been written for a node that broadcasts its operand. While the rank of the result is not known,
-  neither of the two has a choice: both stay as they were beside what was chosen.
+Proof. A choice for G' that costs d more than I leads to a choice for G that costs at most d more than P. As P costs
+least, d is not negative. Besides the options of nodes, a choice costs reorders and what is written for constants:
+
+* Reorders of a value cost the same in G and in G'. A Reshape of G' that moves dims of one element alone, which stands
+  for such a reorder, may take and give what that may; so may a Squeeze with the Unsqueeze behind it, where both keep
+  all other dims in their order: to move what is between them costs what it costs to move the value. Not where a
+  Transpose may take longer for the dims that it moves, in which those of one element count.
+* An Unsqueeze of G' may have been written for a node that broadcasts its operand. While the rank of the result is not
+  known, neither of the two has a choice in G': both stay as they were written for P.
 * A constant in n orders costs n - 1 small nodes, and one for a changed node where its own order is not among them. Let
-  each order of a constant now stand for one of a constant then, and the orders in which they are written for different
-  ones. More orders then are more orders now, and where one is changed then that was not, so it is now.
+  each order of a constant in G' stand for one of a constant in G, and the orders in which constants of G' are written
+  for different ones. More orders in G are more orders in G' then, and where a node is changed in G that P left, one is
+  changed in G'.
 
-Units anywhere. Dims of one element may have come to lie where no option had them. Then what is compared is the cost of
-Transposes. That is a multiple of the greatest common divisor of what single ones cost. All else that a choice for the
-graph before can cost (changed nodes and small ones, reorders of constants and of dims of one element, the dims that
-Transposes move) has a largest sum. A choice with less to transpose now is one for then that costs no more than that sum
-besides; where the sum is above what the optimum has of it by less than the divisor, that is less than the optimum. So
-there is none.
+Lemma 2 (units anywhere). Let the same hold but for dims of one element, which may lie in G' where no option of G had
+them, for constants and for costs. What a choice for G costs is T for its Transposes, a multiple of the greatest common
+divisor g of what single ones cost, and R for all else (changed nodes and small ones, reorders of constants and of dims
+of one element, the dims that Transposes move), which has a largest sum M. If M - R(P) < g, no choice for G' has less to
+transpose than I.
+
+Proof. A choice for G' with less to transpose leads to one for G with T at most T(P) - g and R at most M. That costs at
+most T(P) - g + M, which is less than T(P) + R(P), the least.
 """
 
 from __future__ import annotations
@@ -57,7 +63,7 @@ from layout_ir.passes.onnx.reachable_orders import (
 )
 
 _Pairs = tuple[tuple[int, int, Shape | None], ...]
-"""Inputs or outputs that a node had, by number, those that they are now, and the shapes whose dims of one element may
+"""Inputs or outputs of a node in G, by number, those that they are in G', and the shapes whose dims of one element may
 lie anywhere."""
 
 
@@ -65,12 +71,12 @@ def is_fixed_point(plan: Plan, rewriter: GraphRewriter, cost: int, now: Reachabl
     """Whether it is known that no choice for the graph that was written gains: that none costs less than to leave it as
     it is, or that none has less to transpose.
 
-    `plan` is what `rewriter` wrote, `cost` what it costs, which is the least; `now` are the orders and options that the
-    graph has as it is written. Where something was left out of the problem before, it is known that none costs less, or
-    nothing. False says nothing.
+    `plan` is P, which `rewriter` wrote, and `cost` what P costs; `now` has the orders and options of G'. Where
+    something was left out of the problem of G, it is known that none costs less, or nothing. False says nothing.
     """
     if not _is_unchanged(plan, now.values.graph):
         return False
+    # M - R(P) of lemma 2
     rest = plan.problem.largest_rest + _largest_moves(plan) - (cost - plan.transpose_cost)
     # An exact embedding is one with units anywhere, too: where that is enough, it is the one to look for.
     exact = rest >= _divisor(plan) or bool(plan.problem.reached.omitted)
@@ -83,7 +89,7 @@ def _is_unchanged(plan: Plan, graph: Graph) -> bool:
 
 
 def orders_before(plan: Plan, rewriter: GraphRewriter, graph: Graph) -> GivenOrders | None:
-    """The orders that the values of a graph had before it was written, and the options of nodes that are as they were;
+    """The orders that the values of G', which is `graph`, have in G, and the options of nodes that are as they were;
     None where they prove nothing.
 
     All that can be reached in the graph is found from these faster than from its Transposes: where each node that is
@@ -119,7 +125,7 @@ def orders_before(plan: Plan, rewriter: GraphRewriter, graph: Graph) -> GivenOrd
 
 
 def _divisor(plan: Plan) -> int:
-    """What the cost of all Transposes together is a multiple of, whichever of them there are."""
+    """The number g of lemma 2: the cost of all Transposes together is a multiple of it, whichever of them there are."""
     graph, consumer = plan.graph, plan.problem.consumer
     sizes = {
         consumer.counted_bytes(graph, root) for root in plan.values.orders if root not in graph.constants
@@ -154,8 +160,7 @@ def _largest_moves(plan: Plan) -> int:
 
 
 class Embedding:
-    """The choices of a graph as choices of the graph that it was written for: exact ones, or with dims of one element
-    anywhere."""
+    """The choices for G' as choices for G: exact ones (lemma 1), or with dims of one element anywhere (lemma 2)."""
 
     def __init__(self, plan: Plan, rewriter: GraphRewriter, now: ReachableOrders, *, exact: bool):
         self.plan = plan
@@ -168,13 +173,14 @@ class Embedding:
         """Operands by name of what an Unsqueeze made of them, of unknown rank."""
         nodes = now.values.graph.nodes_of_model
         self.origins = {id(node): origin for node, origin in zip(nodes, rewriter.origins, strict=True)}
-        """By identity of a node, the node that it was."""
+        """The node of G that a node of G' was, by identity of the latter."""
         self.choices = {id(choices.node): choices for choices in plan.problem.reached.choices.values()}
         self.constants = {*plan.graph.constants, *now.values.graph.constants}
         self._checked: dict[tuple[object, ...], bool] = {}
 
     def holds(self) -> bool:
-        """Whether each choice is one: of orders that the values had, and of options that the nodes had."""
+        """Whether each choice for G' is one for G: of orders that the values have there, and of options of the
+        nodes."""
         if not all(self._has_orders(root, orders) for root, orders in self.now.values.orders.items()):
             return False
         # Of nodes as they were, on the same tensors, the options are given.
@@ -186,7 +192,7 @@ class Embedding:
         )
 
     def _has_orders(self, root: str, orders: OrderSet) -> bool:
-        """Whether a value had these orders, and to move it cost what it costs now."""
+        """Whether a value has these orders in G, where to move it costs what it costs in G'."""
         is_constant = root in self.constants
         if is_constant and not self.exact:
             return True
@@ -252,8 +258,8 @@ class Embedding:
         return known
 
     def _pairs(self, had: Sequence[str], orders: Sequence[Order], written: Sequence[str]) -> _Pairs | None:
-        """Which of the values `written` are those that a node had in these orders, of which there were several; None
-        where it has others of which there are."""
+        """Which of the values `written` in G' are those that a node of G had in these orders, if values have several;
+        None where the node has others in G' that have several."""
         values, now = self.plan.values, self.now.values
         places = [self.places.get(self.unsqueezed.get(name, name)) for name in written]
         free = list(range(len(written)))
@@ -322,8 +328,8 @@ class Embedding:
 def _extra_costs(
     now: OfferedOptions, before: OfferedOptions, chosen: NodeOption, ins: _Pairs, outs: _Pairs
 ) -> list[int] | None:
-    """By option that a node has now, what it cost more beside `chosen` than it costs beside the node as it is; None
-    where it did not have one of them."""
+    """By option of a node in G', what it costs in G more than the `chosen` one, less what it costs in G' more than the
+    node as it is; None where the node lacks one of them in G."""
     had: dict[tuple[Order, ...], int] = {}
     for option in before.options:
         taken = [without_units(option.ins[k], shape) for k, _, shape in ins]
