@@ -79,7 +79,7 @@ class Explanation:
     producer: str
     consumer: str
     extra: int | None
-    """By how much the cheapest program without a reorder of this value costs more; FORBIDDEN where there is none."""
+    """How much more the cheapest program without a reorder of this value costs; FORBIDDEN where there is none."""
     missing: str | None
     """The missing capability that would remove it, and what that saves, in words."""
     unit: str = "ns"

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 _LITERAL_OF = {"arith.constant": "value", "tosa.const": "values"}
-"""By the name of an op that is a constant, that of the property with its elements."""
+"""The name of the property with the elements, by the name of an op that is a constant."""
 
 
 def is_foreign_constant(op: object) -> bool:

@@ -125,7 +125,7 @@ class _Planner:
         self.values = Values(library)
         self.out = ExecutionPlan(library)
         self._last: dict[SSAValue, int] = {}
-        """By value that others are not views of, the number of the last group that reads it."""
+        """The number of the last group that reads a value, by values that are no views of others."""
 
     def plan(self, function: FuncOp, ops: list[Operation], fuse: bool) -> ExecutionPlan:
         self._memory = ValueMemory(self.out, parts_of_concats(ops, self.values))
@@ -508,7 +508,8 @@ def _numbered(ops: Iterable[Operation]) -> Iterator[tuple[Operation, int]]:
 
 
 def _dying_constants(ops: Iterable[Operation], groups: Sequence[Group]) -> dict[int, list[nn.ConstantOp]]:
-    """By the number of a group, the constants that no later one reads, as they are or through reorders and views."""
+    """The constants that no group behind one reads, as they are or through reorders and views, by number of the
+    group."""
     number_of = {op: number for number, group in enumerate(groups) for op in group.ops}
     behind: dict[SSAValue, set[nn.ConstantOp]] = {}
     last: dict[nn.ConstantOp, int] = {}

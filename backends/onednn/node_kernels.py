@@ -19,7 +19,8 @@ from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
 
 _LEAST_PRODUCT = 1 << 15
-"""From how many products of numbers the library computes a matrix: a call of it takes as long as some thousand."""
+"""The number of products of numbers from which on the library computes a matrix: a call of it takes as long as some
+thousand."""
 
 
 @lru_cache

@@ -77,7 +77,7 @@ _FRONT = len(_MAGIC) + _DIGEST + 2 * _LENGTH
 
 Json = dict[str, Any]
 _Argument = tuple[int, Any, int, int]
-"""Of an argument its number, what its descriptor was made from, its buffer, and the offset."""
+"""An argument: its number, what its descriptor was made from, its buffer, and the offset."""
 
 
 def environment(library: Library) -> Json:

@@ -85,7 +85,7 @@ class Subgraph:
             return found
 
     def captured(self, operands: Sequence[Any]) -> list[Any]:
-        """Those of the captured values of the node that the subgraph takes, behind its formal inputs."""
+        """The captured values of the node that the subgraph takes, behind its formal inputs."""
         return [operands[k] for k in self._captured]
 
     def _compiled(self, types: Sequence[Type]) -> RunnablePlan:

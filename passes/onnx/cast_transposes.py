@@ -98,7 +98,7 @@ def _splits_or_merges(node: Node) -> bool:
 
 
 def _casts_behind_transposes(graph: onnx.GraphProto) -> dict[int, onnx.NodeProto]:
-    """By the number of the Cast in the graph, the Transpose in front of it."""
+    """The Transpose in front of each Cast, by the number of the Cast in the graph."""
     turned = {
         node.output[0]: node
         for node in graph.node

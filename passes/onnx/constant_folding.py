@@ -82,7 +82,7 @@ def _is_list(node: Node) -> bool:
 
 
 def constant_integers(graph: Graph) -> dict[str, NDArray[Any]]:
-    """Those of `decided_integers` that nothing else has to be found out for; `graph` keeps what was computed."""
+    """The `decided_integers` that nothing else has to be found out for; `graph` keeps what was computed."""
     evaluation = Evaluation(graph)
     evaluation.decide_all(graph.nodes)
     found: dict[str, NDArray[Any]] = {}
@@ -125,7 +125,7 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
 
 
 def decided_conditions(graph: Graph) -> dict[str, bool]:
-    """By name, the conditions of the Ifs of a graph, and of those in it, that its constants and known shapes decide."""
+    """The conditions of the Ifs of a graph, and of those in it, that its constants and known shapes decide, by name."""
     import onnx
 
     evaluation = Evaluation(graph)
@@ -211,9 +211,9 @@ class Evaluation:
         self._told: set[str] = set()
         """The values that shapes decide, which were computed from no constants."""
         self._extents: dict[str, Shape] = {}
-        """By name, integers that are extents of tensors, of which not all are known."""
+        """Integers that are extents of tensors, of which not all are known, by name."""
         self._sums: dict[str, tuple[Extent, Extent]] = {}
-        """By name, the terms of sums of two such integers."""
+        """The terms of sums of two such integers, by name."""
 
     def decide_all(self, nodes: Iterable[Node]) -> None:
         """Adds those of `nodes`, in order, whose output constants and known shapes decide."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def agreed_extents(graph: Graph) -> dict[Extent, int]:
-    """By name, the extents of the inputs of a model that count otherwise than as unknown ones do: those of their first
+    """The extents, by name, of the inputs of a model that count otherwise than as unknown ones do: those of their first
     dims as 1, and those along which a Concat appends what the model computes as `CACHED_EXTENT`."""
     inputs = [value.name for value in graph.proto.input if value.name not in graph.constants]
     shapes = [shape for shape in map(graph.shape, inputs) if shape and not is_static(shape)]

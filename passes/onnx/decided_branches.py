@@ -106,7 +106,7 @@ def _typed(model: onnx.ModelProto, folder: Path | None, pending: dict[str, Pendi
 
 
 def _conditions(graphs: Sequence[Graph]) -> list[dict[str, bool]] | None:
-    """By name, the conditions that are decided in each of the graphs of a model; None where no branch is."""
+    """The conditions that are decided in each of the graphs of a model, by name; None where no branch is."""
     conditions: list[dict[str, bool]] = []
     for graph in graphs:  # those around one come before it
         around = {} if graph.outer is None else conditions[graphs.index(graph.outer)]

@@ -84,7 +84,7 @@ class _Convolution:
     source: Digits
     """The value that comes in, with the dims of the convolution's input."""
     fine: dict[int, list[int]]
-    """By spatial dim, the digits of the batch that lie behind its own."""
+    """The digits of the batch that lie behind those of each spatial dim, by dim."""
     rest: list[int]
     """The other digits of the batch."""
     result: Digits

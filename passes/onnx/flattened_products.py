@@ -67,7 +67,7 @@ def fold_into_weights(graph: Graph) -> bool:
 
 
 _Users = Mapping[str, Sequence[tuple[Node, int]]]
-"""By name of a value that nodes alone use, those nodes and the numbers of their inputs."""
+"""The users of each value that nodes alone use, by its name, with the numbers of their inputs."""
 
 
 def _users(graph: Graph) -> _Users:

@@ -55,7 +55,7 @@ class GraphRewriter:
         self.origins: list[Node | None] = []
         """Per node that was written, the one that it is; None for one that is new."""
         self.kept: set[int] = set()
-        """By identity, the nodes that were written as they were, on the same tensors."""
+        """The nodes that were written as they were, on the same tensors, by identity."""
         self.types: list[onnx.ValueInfoProto] = []
         """What is to be said of values that shape inference does not know."""
         self.squeezed: dict[str, Place] = {}
@@ -64,7 +64,7 @@ class GraphRewriter:
         self.aliases: dict[str, Place] = {}
         """The tensors that have a second name, by that."""
         self._plain: dict[int, tuple[NodeOption, bool]] = {}
-        """By identity of an option, it, and whether it is on the orders of the model."""
+        """Each option, and whether it is on the orders of the model, by identity of the option."""
         self._with_ones: dict[tuple[Place, tuple[int, ...]], str] = {}
         """Constants that have more dims of one element, by the axes of those."""
         self._makers = {
@@ -109,7 +109,7 @@ class GraphRewriter:
 
     @cached_property
     def places(self) -> dict[str, Place]:
-        """By name of a tensor that was written: the value of the model that it is, and in which order."""
+        """The value of the model that each written tensor is, and in which order, by name of the tensor."""
         return {name: place for place, name in self.names.items()} | self.aliases
 
     def write(self) -> None:

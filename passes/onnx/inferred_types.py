@@ -51,7 +51,7 @@ class ValueTypes(dict[str, "onnx.TypeProto"]):
     """The types of values by name."""
 
     claimed: frozenset[str] = frozenset()
-    """Those of which more is known than inference finds, because the file says so."""
+    """The values of which more is known than inference finds, because the file says so."""
 
 
 def inferred_types(
@@ -290,7 +290,7 @@ def _more(
     found: Mapping[str, onnx.TypeProto],
     inputs: Sequence[onnx.ValueInfoProto],
 ) -> dict[str, onnx.TypeProto]:
-    """Those of the types that say more than what was found (`_adds`), in a model with these inputs."""
+    """The types that say more than what was found (`_adds`), in a model with these inputs."""
     named = {
         dim.dim_param
         for value in inputs

@@ -93,7 +93,7 @@ class _Loop:
 
     @cached_property
     def _passed(self) -> dict[str, str]:
-        """By result of a node that only passes a value on, that value."""
+        """The value that a node only passes on, by result of the node."""
         return passed_on(self.body)
 
     def _drop(self, state: int) -> None:

@@ -74,7 +74,7 @@ def has_numbers(tensor: onnx.TensorProto) -> bool:
 
 
 def node_constants(nodes: Iterable[onnx.NodeProto]) -> dict[str, onnx.TensorProto]:
-    """By name, the tensors of numbers that Constant nodes among these give; sparse ones are not told."""
+    """The tensors of numbers that Constant nodes among these give, by name; sparse ones are not told."""
     found: dict[str, onnx.TensorProto] = {}
     for node in nodes:
         if node.op_type == "Constant" and not domain_of(node.domain) and len(node.attribute) == 1:

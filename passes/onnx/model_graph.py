@@ -80,9 +80,9 @@ class Graph:
         self.constants = {**self.outer_constants, **self.initializers, **node_constants(proto.node)}
         """All that are known: these, and what Constant nodes give."""
         self.agreed: Mapping[Extent, int] = {} if outer is None else outer.agreed
-        """By name, what extents of inputs count as in bytes moved (`counted_extents.agreed_extents`)."""
+        """The numbers that extents of inputs count as in bytes moved, by name (`counted_extents.agreed_extents`)."""
         self.counted: Mapping[Extent, int] = {} if outer is None else outer.counted
-        """By name, what extents of inner values count as in bytes moved."""
+        """The numbers that extents of inner values count as in bytes moved, by name."""
         self.pending: dict[str, PendingTensor] = {} if outer is None else outer.pending
         """Tensors of the whole model that are in another order than they are stored in."""
         self.folded: dict[str, NDArray[Any]] = {}
@@ -159,12 +159,12 @@ class Graph:
 
     @cached_property
     def makers(self) -> dict[str, Node]:
-        """By name of a value, the node that makes it, once no more nodes are replaced."""
+        """The node that makes each value, by its name, once no more nodes are replaced."""
         return {name: node for node in self.nodes for name in node.outputs if name}
 
     @cached_property
     def users(self) -> dict[str, list[Node]]:
-        """By name of a value, the nodes that use it, as the model has them."""
+        """The nodes that use each value, by its name, as the model has them."""
         users: dict[str, list[Node]] = {}
         for node in self.nodes_of_model:
             for name in (*node.inputs, *node.captures):
@@ -350,7 +350,7 @@ class Graph:
 
     @cached_property
     def _view_of(self) -> dict[str, str]:
-        """By result of a node that changes the shape or the order of dims alone, its operand."""
+        """The operand of each node that changes the shape or the order of dims alone, by its result."""
         views = (node for node in self.nodes_of_model if node.op_type in VIEWS and not node.domain)
         return {node.outputs[0]: node.inputs[0] for node in views if node.inputs and node.outputs}
 
@@ -489,7 +489,7 @@ class Node:
 
     @property
     def gives_all_extents(self) -> bool:
-        """Of a Shape, whether it gives all extents of its operand, as it does where `start` is said to be 0."""
+        """Whether a Shape gives all extents of its operand, as it does where `start` is said to be 0."""
         attributes = self.attributes
         return not attributes or ("end" not in attributes and not self.int("start", 0))
 

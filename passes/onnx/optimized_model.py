@@ -40,7 +40,7 @@ class OptimizedModel:
     folder: Path | None
     """The folder of the file that it came from, in which its external data are."""
     pending: dict[str, PendingTensor]
-    """Of those data, the tensors that are in another order now; and weights that are still in the file of the model."""
+    """The tensors of those data that are in another order now; and weights that are still in the file of the model."""
     target: str
     before: Traffic
     after: Traffic
@@ -55,13 +55,14 @@ class OptimizedModel:
     transposed: frozenset[str] = frozenset()
     """The results of the Transposes that the model had, by name; those in the bodies of functions are not known."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
-    """Which value of the model that came in a tensor is, and in which order, () for its own; others are themselves."""
+    """The value of the model that came in that a tensor is, and in which order, () for its own; others are
+    themselves."""
     has_subgraphs: bool = True
     """Whether some node may have subgraphs."""
 
     @property
     def gain(self) -> int:
-        """By how much less the Transposes cost."""
+        """How much less the Transposes cost than before."""
         return self.before.cost - self.after.cost
 
     def place(self, name: str, order: Order) -> Place:

@@ -93,14 +93,14 @@ class OrderSearch:
 
     model: onnx.ModelProto
     pending: dict[str, PendingTensor]
-    """Of initializers that nobody has read yet, by name; takes those that are written."""
+    """The data of initializers that nobody has read yet, by name; takes those that are written."""
     options: SearchOptions
     typed: TypedModel | None = None
     """The graphs of the model that came in, where they are known already."""
     consumer: Consumer = field(init=False)
     """That of the options, or one that weighs Transposes more, or does not count what kernels move."""
     shapes: Mapping[str, Sequence[int]] = field(init=False)
-    """Those of the options, in the orders in which callers are asked for them."""
+    """The shapes of the options, in the orders in which callers are asked for them."""
     free_inputs: bool = field(init=False)
     free_outputs: bool = field(init=False)
     """Whether outputs may come in any order: as in the options, until it is settled what callers are asked for."""
@@ -114,7 +114,7 @@ class OrderSearch:
     integers: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
     """The integers that constants and known shapes decide, as earlier rounds found them."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
-    """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
+    """The places of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
     plans: list[Plan] = field(default_factory=list[Plan])
     """What was chosen in the last round, per graph."""
     written: tuple[Plan, GraphRewriter, int, Traffic] | None = None

@@ -249,7 +249,7 @@ class _Statement:
         """The most that the ops so far can cost together."""
         self._made: set[str] = set()
         self._options: dict[tuple[object, ...], Options] = {}
-        """By what is offered to a node, and by the names and orders of its values."""
+        """The options of nodes, by what is offered to a node, and by the names and orders of its values."""
 
     def add_node(self, choices: NodeChoices) -> None:
         """Adds a node."""
@@ -351,7 +351,8 @@ class _Numbers:
         self._listed: dict[int, tuple[Order, ...]] = {}
         """The orders of a set, by its identity."""
         self._matrices: dict[tuple[object, ...], ValueNode] = {}
-        """By what costs follow from, identity of the orders, and the bits of those that are made and taken."""
+        """The nodes of values, by what costs follow from: identity of the orders, and the bits of those that are made
+        and taken."""
 
     def add(self, part: OrderProblem, never_turned: frozenset[str]) -> None:
         """Gives numbers to what a graph adds; `never_turned` are values as `model_problem` has them."""

@@ -99,7 +99,7 @@ class Units:
 
     @cached_property
     def constants(self) -> dict[str, onnx.TensorProto]:
-        """By name, the constants that are in the model and that no caller may replace."""
+        """The constants that are in the model and that no caller may replace, by name."""
         inputs = {value.name for value in self.graph.input}
         found = {tensor.name: tensor for tensor in self.graph.initializer if tensor.name not in inputs}
         return {**found, **node_constants(self.graph.node)}

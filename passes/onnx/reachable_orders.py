@@ -82,7 +82,7 @@ class Values:
         """`sets` may have given out those of other graphs."""
         self.graph = graph
         self.members: dict[str, Member] = _Members(graph)
-        """By name, the root of a value, and the order in which it is that."""
+        """The root of a value, and the order in which it is that, by name."""
         self.transposes: dict[str, Node] = {}
         """The Transposes that vanish, by name of the result."""
         self.nodes: list[Node] = []
@@ -132,7 +132,7 @@ class Values:
 
 
 class _Candidates(dict[str, OrderSet]):
-    """By name, the orders in which a value may be had, found when they are asked for; they are to be dropped where
+    """The orders in which a value may be had, by name, found when they are asked for; they are to be dropped where
     these become more."""
 
     def __init__(self, values: Values):
@@ -212,7 +212,7 @@ class ReachableOrders:
 
     values: Values
     choices: dict[int, NodeChoices]
-    """By place in `values.nodes`. All values of other nodes have one order only."""
+    """The options of nodes, by place in `values.nodes`. All values of other nodes have one order only."""
     omitted: tuple[str, ...]
     """What was left out, in words."""
     given: GivenOrders
@@ -230,10 +230,10 @@ class OrderPropagation:
         self._kinds: dict[tuple[Any, ...], int] = {}
         """Numbers of nodes that are alike."""
         self._numbers: dict[Node, int] = {}
-        """Those of single nodes, for such as are the same in a graph that was written anew."""
+        """The numbers of single nodes, for such as are the same in a graph that was written anew."""
         self._offered: dict[tuple[Any, ...], OfferedOptions] = {}
-        """By number of the node, and identity of the orders in which its values may be had; those of a node without a
-        model by its orders."""
+        """The options of a node, by its number and identity of the orders in which its values may be had; those of a
+        node without a model by its orders."""
         self.sets = OrderSets()
 
     def reachable(self, graph: Graph, given: GivenOrders = _NOTHING_GIVEN) -> ReachableOrders:

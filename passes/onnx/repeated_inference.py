@@ -61,7 +61,7 @@ class RepeatedInference:
         """The values of which inference may know elements, and the nodes that give them, where they were asked for."""
         self.stated = {value.name: value.type for value in model.graph.output if value.HasField("type")}
         self._born: dict[str, str] | None = None
-        """By name that inference made up for an extent, the value for which it did."""
+        """The value for which inference made up the name of an extent, by that name."""
         self._count = 0
         self._taken: set[str] = set()
         """The names of extents that somebody else gave."""
@@ -271,7 +271,7 @@ class RepeatedInference:
         return found
 
     def _names_made_up(self) -> dict[str, str]:
-        """By name that inference made up for an extent, the value for which it did."""
+        """The value for which inference made up the name of an extent, by that name."""
         if self._born is None:
             self._born = {}
             # By type as it is stored: values of a network have few types.

@@ -65,7 +65,7 @@ def _signed_chains(graph: onnx.GraphProto) -> Iterator[list[onnx.NodeProto]]:
 
 
 def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
-    """By name, the constants of the graph that are in the model and that no caller may replace."""
+    """The constants of the graph that are in the model and that no caller may replace, by name."""
     inputs = {value.name for value in graph.input}
     initializers = {tensor.name: tensor for tensor in graph.initializer if tensor.name not in inputs}
     found = {**initializers, **node_constants(graph.node)}

@@ -35,7 +35,7 @@ class Shapes(dict[str, Shape | None]):
         self._types = types
         self._constants = constants
         self._known: dict[bytes, Shape | None] = {}
-        """By type, as it is stored: values of a network have few types."""
+        """The shapes by type, as it is stored: values of a network have few types."""
 
     def __missing__(self, name: str) -> Shape | None:
         shape = self[name] = self._found(name)

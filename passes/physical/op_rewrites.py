@@ -100,7 +100,8 @@ def _softmax(
     operands: Sequence[PhysicalValue],
     result: PhysicalTensor,
 ) -> PhysicalValue:
-    """Along a dim in whole blocks it is what it is made of: reductions over all digits of the dim, elementwise ops."""
+    """Writes a softmax along a dim in whole blocks as what it is made of: reductions over all digits of the dim,
+    elementwise ops."""
     (x,) = operands
     tensor, places = unknown_pads(x.tensor), x.tensor.places(op.axis)
     if len(places) == 1 or x.tensor.is_padded(op.axis):

@@ -10,7 +10,7 @@ from layout_ir.backends.llvm.machine.machine import LINE
 from layout_ir.symbolic.symint import Size
 
 Partition = Callable[[Value], tuple[Value, Value]]
-"""Of so many iterations of a loop, those that this thread runs: [low, high)."""
+"""The iterations [low, high) that this thread runs, of a loop of so many."""
 
 
 def partition(b: Builder, *, parallel: bool) -> Partition:

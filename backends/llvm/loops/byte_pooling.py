@@ -80,7 +80,7 @@ class _Emitter:
         kind = f"<{size} x i8>"
 
         def largest(level: int, at: str, values: list[str]) -> list[str]:
-            """Of each place, the larger of `values` and all numbers along the dims that are left."""
+            """The larger, at each place, of `values` and all numbers along the dims that are left."""
             if level < len(steps):
                 taken, step = steps[level]
                 kinds = [(kind, value) for value in values]

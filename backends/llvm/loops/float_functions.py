@@ -144,7 +144,7 @@ class FloatFunctions(Arithmetic):
     # Exponentials -----------------------------------------------------------------------------------------------
 
     def _exp_parts(self, x: str) -> tuple[str, str]:
-        """Of x = n ln(2) + r: exp(r) - 1, and n as the low bits of an integer."""
+        """For x = n ln(2) + r, exp(r) - 1, and n as the low bits of an integer."""
         n, bits = self._nearest(x, _LOG2E)
         r = self.fma(n, -_LN2_HIGH, x)
         r = self.fma(n, -_LN2_LOW, r)

@@ -13,7 +13,7 @@ from layout_ir.backends.llvm.machine.x86_features import has_x86_feature
 from layout_ir.dialects.nn.integer_products import Requantization
 
 _INSTRUCTIONS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
-"""By lanes of 32 bits, the instruction of x86 that multiplies pairs of 16 bits and adds both products."""
+"""The instruction of x86 that multiplies pairs of 16 bits and adds both products, by lanes of 32 bits."""
 
 
 def bytes_of_result(made: Requantization | None) -> int:

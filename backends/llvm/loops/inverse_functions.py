@@ -96,7 +96,8 @@ def arctanh(lanes: FloatFunctions, x: str) -> str:
 
 
 def _arctan(lanes: FloatFunctions, x: str) -> str:
-    """Of f64: atan(x) = pi/2 - atan(1/x) beyond 1, and atan(1/2) + atan((x - 1/2) / (1 + x/2)) beyond 1/2."""
+    """The arc tangent of f64: atan(x) = pi/2 - atan(1/x) beyond 1, and atan(1/2) + atan((x - 1/2) / (1 + x/2)) beyond
+    1/2."""
     size = lanes.unary("fabs", x, "f64")
     large = lanes.flags("ogt", size, 1.0, "f64")
     small = lanes.pick(large, lanes.binary("fdiv", lanes.constant(1.0, "f64"), size, "f64"), size, "f64")

@@ -213,7 +213,7 @@ class _Emitter:
     def _taps(
         self, b: Builder, first: Value, extent: int, kernel: int, dilation: int, level: int
     ) -> tuple[Value, Value]:
-        """Those taps [low, high) of a window whose first place is `first` that are inside."""
+        """The taps [low, high) that are inside, of a window whose first place is `first`."""
         windows = self.windows
         reach = (windows.results[level] - 1) * windows.strides[level] + (kernel - 1) * dilation
         low = b.ceil(b.max(b.sub(0, first), 0), dilation) if windows.before[level] else 0

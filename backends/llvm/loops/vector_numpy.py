@@ -91,7 +91,7 @@ class Vector:
         return self._op(other, "fdiv sdiv udiv", swapped=True)
 
     def __floordiv__(self, other: Vector | Number) -> Vector:
-        """Of integers the quotient rounded down, 0 by 0, with wrap-around as NumPy has it: nothing traps."""
+        """The quotient of integers, rounded down, 0 by 0, with wrap-around as NumPy has it: nothing traps."""
         divisor = self.like(other)
         by_zero = divisor == 0
         np = VectorNumPy

@@ -67,7 +67,7 @@ class Machine:
 
     @property
     def ways(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Of L1 and L2: bytes of a way, after which addresses share a set again, and the number of ways."""
+        """The bytes of a way of L1 and of L2, after which addresses share a set again, and the number of ways."""
         return (self.l1 // self.l1_ways, self.l1_ways), (self.l2 // self.l2_ways, self.l2_ways)
 
     @property

@@ -56,7 +56,7 @@ _SAME = 0.001
 """The part of a cost by which two are no different."""
 
 _TIE = 0.02
-"""Of two plans whose expected times differ by no more than this part of them, neither is known to be the faster."""
+"""The relative difference of expected times up to which neither of two plans is known to be the faster."""
 
 _CLEARLY = 0.1
 """What another order of lines that are streamed must save: what the rules give was the best where it was measured."""

@@ -31,13 +31,13 @@ from pathlib import Path
 from layout_ir.version import __version__
 
 VERSION = 3
-"""Of the files, and of whatever makes code that does not show in its LLVM IR."""
+"""The version of the files, and of whatever makes code that does not show in its LLVM IR."""
 
 _MAGIC = f"layout-ir {VERSION}\n".encode()
 _MOST_FILES = 4096
 _MOST_BYTES = 1 << 24
-"""Of one file, written or read: kernels take 2 to 200 KiB, and what is larger is compiled anew. All the files that are
-kept are of this size at most, so that one that is not cannot fill the memory."""
+"""The most bytes of one file, written or read: kernels take 2 to 200 KiB, and what is larger is compiled anew. All the
+files that are kept are of this size at most, so that one that is not cannot fill the memory."""
 _DROPPED = re.compile(r"(code|choice)-\d+-[0-9a-f]{64}|\.layout-ir-.*")
 """Our files that are dropped when there are too many. Profiles are few, old, and what all plans depend on: without one
 the machine would be measured again, and code made anew for other plans. So is what LLVM says of the processor."""

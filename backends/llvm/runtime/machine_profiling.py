@@ -61,11 +61,11 @@ the caches, beside nobody: of a volume of one and a half times that size 2.7 and
 three times 3.9 to 4.8, and copies of 50 MB take 4.3."""
 
 _TOUCHING = 0.2
-"""Of the time there is, what may pass until memory is ours: a page that nobody has had takes the longer, the more
+"""The part of the time that may pass until memory is ours: a page that nobody has had takes the longer, the more
 layers of virtual machines have to find one. Volumes that do not fit into what there is then are left out."""
 
 _CROSSING = 0.6
-"""Of the time there is, what finding the volumes may take from which on streamed stores win. Where others compute on
+"""The part of the time that finding the volumes may take from which on streamed stores win. Where others compute on
 the same CPU it took all of it, and every price stayed built in."""
 
 _PARTS = 16
@@ -82,7 +82,7 @@ _ROUNDS, _FEWEST = 4, 3
 they should."""
 
 _SHARE = 0.08
-"""Of the time there is, what contenders may take together before turns beyond the fewest are left out."""
+"""The part of the time that contenders may take together before turns beyond the fewest are left out."""
 
 _GROUP = 1 << 20
 """Bytes of a part of a copy: calls, a microsecond each, are no hundredth of the time."""
@@ -104,14 +104,14 @@ _SEQUENCES = 2, 4, 8, 16
 """Numbers of sequences that are tried."""
 
 _LOSS = 1.2
-"""By what factor a copy from several sequences may take longer than that of one."""
+"""The factor by which a copy from several sequences may take longer than that of one."""
 
 _DISTURBED = 1.5
-"""By what factor lines that meet no conflict may take longer than those of a plain copy."""
+"""The factor by which lines that meet no conflict may take longer than those of a plain copy."""
 
 _FARTHER = 0.85
-"""Of the time with the usual prefetch distance, what another one may take to be preferred: on Zen 3, where all of them
-are alike, 128 and 1024 bytes, which are tried no more, both seemed 5 % faster at times."""
+"""The part of the time with the usual prefetch distance that another one may take to be preferred: on Zen 3, where all
+of them are alike, 128 and 1024 bytes, which are tried no more, both seemed 5 % faster at times."""
 
 _AHEAD = 1.1
 """How much faster streamed stores must be to win where the last level may hold both sides: while others use it too,
@@ -463,7 +463,7 @@ class _Measurement:
         return replace(profile, prefetch_distance=chosen)
 
     def _dispatch(self, profile: MachineProfile) -> MachineProfile:
-        """From which volume on two threads are faster than one; the built-in one where there is no second CPU."""
+        """The volume from which on two threads are faster than one; the built-in one where there is no second CPU."""
         if thread_pool.available(2) < 2:
             return profile
         x, y = self.buffers  # not their addresses, with which a call takes 3 us more than the copy

@@ -23,7 +23,7 @@ from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.elements.quantization import PARAMETERS
 
 _FIELDS = ("kernel", "src", "dst", "part", "parts", "sums", "weights", "shifted", "zero")
-"""Of a task: the kernel and its arguments; the function of its sums, or 0, and its arguments."""
+"""The fields of a task: the kernel and its arguments; the function of its sums, or 0, and its arguments."""
 
 _SRC, _DST, _WEIGHTS, _SHIFTED, _ZERO = map(_FIELDS.index, ("src", "dst", "weights", "shifted", "zero"))
 

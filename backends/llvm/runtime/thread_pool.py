@@ -39,7 +39,7 @@ _FUTEX, _GETTID = (
 )
 
 PART_SIGNATURE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-"""Of machine code whose calls threads share: its two pointers, a part and the number of parts."""
+"""The C signature of machine code whose calls threads share: its two pointers, a part and the number of parts."""
 
 NO_WAKE = 1 << 32
 """Added to the number of threads of a call that wakes no worker: only those that spin take part."""

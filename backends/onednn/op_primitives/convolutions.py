@@ -55,7 +55,7 @@ def _has_rows_of_one(op: nn.ConvOp, values: Values) -> bool:
 
 
 def _convolution_of(op: nn.ConvOp, values: Values, source: Operand, *, turned: bool = False) -> OpPrimitive:
-    """With the last dim of space, of one element, in front of the others where it is `turned`."""
+    """The primitive; where it is `turned`, the last dim of space, of one element, is in front of the others."""
 
     def order(spatial: Sequence[int]) -> tuple[int, ...]:
         return (spatial[-1], *spatial[:-1]) if turned else tuple(spatial)
@@ -123,7 +123,8 @@ def _exchanged_weights(op: nn.ConvTransposeOp, values: Values) -> tuple[Operand,
 
 
 def disjoint_deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
-    """As a product, where windows lie side by side and channels last: each element becomes a window of its own.
+    """The primitive of a product, where windows lie side by side and channels last: each element becomes a window of
+    its own.
 
     Of rows h and columns w, (n h, 1, w, c) times (1, kh, c, kw o) is (n h, kh, w, kw o): the result as it lies.
     """

@@ -199,7 +199,8 @@ def vector(library: Library, numbers: Sequence[float], dtype: Any) -> Operand:
 
 
 def _binary(op: nn.BinaryOp, library: Library) -> Iterator[OpPrimitive]:
-    """Of two tensors that lie alike: sums and differences have one constant, of both zero points; factors have none."""
+    """The primitive for two tensors that lie alike: sums and differences have one constant, of both zero points;
+    factors have none."""
     sides = [dequantized(value) for value in op.operands]
     first, second = sides
     if first is None or second is None or not (first.is_per_tensor and second.is_per_tensor):

@@ -40,7 +40,7 @@ def _real(node: OpaqueNode, value: SSAValue) -> SSAValue:
 
 
 def _shape_and_places(node: OpaqueNode, side: tuple[int, ...]) -> tuple[tuple[int, ...], int, Array | None]:
-    """Of scales or zero points of the shape `side`: the shape in which they meet the integers; a dim; and, where each
+    """For scales or zero points of the shape `side`, the shape in which they meet the integers; a dim; and, where each
     belongs to a block, which of them each index of that dim has."""
     shape, block = shape_of(node.input(0)), node.attribute("block_size", 0)
     axis: int = node.attribute("axis", 1)

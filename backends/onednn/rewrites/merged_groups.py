@@ -22,8 +22,8 @@ from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
 
 MOST_CHANNELS = 16
-"""Of a merged group. Work grows with their number: where it was measured, with AVX2, groups of 24 were up to 6 % faster
-than the smallest with a kernel, those of 32 and more slower."""
+"""The most channels of a merged group. Work grows with their number: where it was measured, with AVX2, groups of 24
+were up to 6 % faster than the smallest with a kernel, those of 32 and more slower."""
 
 
 def merge_groups(module: ModuleOp, library: Library) -> None:

@@ -54,7 +54,7 @@ class _Repeated:
     """Matrices of which each stands for so many behind each other."""
 
     value: SSAValue
-    """Those elements, in any shape."""
+    """A value of the elements that are not repeated, in any shape."""
     shape: tuple[int, ...]
     times: int
     turned: bool

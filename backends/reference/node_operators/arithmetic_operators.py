@@ -40,7 +40,7 @@ class DequantizeLinear(OpRun):
 
 
 class Erf(OpRun):
-    """By one function of the C library per element: what the package calls NumPy for takes twice as long."""
+    """Erf by one function of the C library per element: what the package calls NumPy for takes twice as long."""
 
     op_domain = ""
 
@@ -85,7 +85,8 @@ class MatMul(OpRun):
 
 
 class MatMulInteger(OpRun):
-    """With a zero point for each row of a matrix as a vector, too, which the package takes along the columns."""
+    """MatMulInteger with a zero point for each row of a matrix as a vector, too, which the package takes along the
+    columns."""
 
     op_domain = ""
 
@@ -101,7 +102,8 @@ class MatMulInteger(OpRun):
 
 
 class QLinearMatMul(_PackageQLinearMatMul):
-    """With parameters for each row of a matrix as vectors, too, which the package takes along the columns."""
+    """QLinearMatMul with parameters for each row of a matrix as vectors, too, which the package takes along the
+    columns."""
 
     op_domain = ""
 
@@ -159,7 +161,8 @@ _OF_ROWS = {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax
 
 
 class RowsRun(OpRun):
-    """Of rows along a dim; before opset 13 of those from a dim on, which the package does not know."""
+    """An operator on rows along a dim; before opset 13 on rows of all dims from one on, which the package does not
+    know."""
 
     op_domain = ""
 
@@ -193,7 +196,7 @@ class DepthwiseConvOfIntegers(OpRun):
 
 
 _OF_RUNTIME: dict[str, Any] = {"op_domain": "com.microsoft", "op_schema": None}
-"""Of an operator of the standard under the name that ONNX Runtime had for it before."""
+"""The class attributes of an operator of the standard under the name that ONNX Runtime had for it before."""
 
 OPERATORS = (
     DequantizeLinear, Erf, Inverse, LpNormalization, MatMul, MatMulInteger, QLinearMatMul, STFT,

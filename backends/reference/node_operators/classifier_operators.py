@@ -16,7 +16,8 @@ _PACKAGE_CLASSIFIER: Any = op_svm_classifier.SVMClassifier  # without type infor
 
 
 class SVMClassifier(_PACKAGE_CLASSIFIER):
-    """Without probabilities of three classes and more: 1.23 of the package couples those of pairs wrongly."""
+    """SVMClassifier without probabilities of three classes and more: 1.23 of the package couples those of pairs
+    wrongly."""
 
     op_domain = "ai.onnx.ml"
 

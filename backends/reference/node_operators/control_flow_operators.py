@@ -37,7 +37,7 @@ def _stacked(rows: Sequence[Array], type: RowType) -> Array:
 
 
 class Loop(_PACKAGE_LOOP):
-    """With a condition that is left out, which is true, and with scan outputs of any rank behind each other: those
+    """Loop with a condition that is left out, which is true, and with scan outputs of any rank behind each other: those
     of the package (1.23) are right for vectors alone. What it does around the nodes of an iteration takes longer than
     they do."""
 
@@ -80,7 +80,7 @@ class Loop(_PACKAGE_LOOP):
 
 
 class Scan(OpRun):
-    """Along any axes, in both directions, also over nothing: those of the package (1.23) have one of each."""
+    """Scan along any axes, in both directions, also over nothing: those of the package (1.23) have one of each."""
 
     op_domain = ""
 

@@ -16,7 +16,8 @@ from layout_ir.frontends.onnx.indexed_arrays import (
 
 
 class Compress(OpRun):
-    """By a condition of any shape, taken flat as ONNX Runtime takes it: the package wants a list, as the standard."""
+    """Compress by a condition of any shape, taken flat as ONNX Runtime takes it: the package wants a list, as the
+    standard."""
 
     op_domain = ""
 
@@ -25,7 +26,7 @@ class Compress(OpRun):
 
 
 class Gather(OpRun):
-    """By indices that lie anywhere, also by none: 1.22 of the package fails, or gives another shape."""
+    """Gather by indices that lie anywhere, also by none: 1.22 of the package fails, or gives another shape."""
 
     op_domain = ""
 
@@ -34,7 +35,8 @@ class Gather(OpRun):
 
 
 class GatherElements(OpRun):
-    """Along dims of any extent (up to 1.23 of the package no more than 64), of indices that are fewer elsewhere."""
+    """GatherElements along dims of any extent (up to 1.23 of the package no more than 64), of indices that are fewer
+    elsewhere."""
 
     op_domain = ""
 
@@ -50,7 +52,8 @@ class GatherND(OpRun):
 
 
 class OneHot(OpRun):
-    """To a depth that is a vector of one element, too, and of indices that are outside, which no place is for."""
+    """OneHot to a depth that is a vector of one element, too, and of indices that are outside, which no place is
+    for."""
 
     op_domain = ""
 

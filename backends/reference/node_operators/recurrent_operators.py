@@ -27,8 +27,8 @@ class RecurrentRun(OpRun):
 
 
 class DynamicQuantizeLSTM(OpRun):
-    """Of constant weights in integers, as ONNX Runtime computes it on one thread: the sequence is rounded to levels
-    of its range, and so are the states of all sequences at each step."""
+    """DynamicQuantizeLSTM of constant weights in integers, as ONNX Runtime computes it on one thread: the sequence is
+    rounded to levels of its range, and so are the states of all sequences at each step."""
 
     op_domain = "com.microsoft"
 

@@ -59,7 +59,7 @@ class GridSample(OpRun):
 
 
 class MaxPool(OpRun):
-    """With indices: for windows with strides of 1, those of the onnx package (1.23) are others, or it fails."""
+    """MaxPool with indices: for windows with strides of 1, those of the onnx package (1.23) are others, or it fails."""
 
     op_domain = ""
 

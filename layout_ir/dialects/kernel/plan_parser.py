@@ -88,7 +88,7 @@ class _Reader:
     def __init__(self, parser: AttrParser) -> None:
         self.parser = parser
         self.spans: dict[int, tuple[int, int]] = {}
-        """By the identity of a part of the plan, where its text begins and ends."""
+        """Where the text of each part of the plan begins and ends, by identity of the part."""
         self.staging = False
         """Whether what is read fills a staging buffer."""
 

@@ -100,7 +100,7 @@ class PackedIntegerConv:
 
     @property
     def taps(self) -> Shape:
-        """Of the dims of the kernel, those along which taps do not lie in one piece."""
+        """The dims of the kernel along which taps do not lie in one piece."""
         joined = bool(self.kernel) and self.dilations[-1] == self.group == 1
         return self.kernel[:-1] if joined else self.kernel
 

@@ -13,7 +13,7 @@ DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "T
 """The activations of one direction of each operator."""
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
-"""By the name in ONNX how many directions that are."""
+"""The number of directions, by its name in ONNX."""
 
 
 def _affine(np: Any, x: Any, alpha: float, beta: float) -> Any:
@@ -37,7 +37,8 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
     "tanh": (elementwise.TanhOp.COMPUTE, ()),
     "thresholdedrelu": (elementwise.ThresholdedReluOp.COMPUTE, (1.0,)),
 }
-"""By name, in any case: the function of NumPy, an array, alpha and beta, and what these are where none is given."""
+"""The activations by name, in any case: the function of NumPy, an array, alpha and beta, and what these are where none
+is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ CHANNELS_LAST_REGIONS = "layout_ir::RoiAlign"
 """The node that RoiAlign is on x (N, H, W, C), as `OpaqueOp.title` has it; its attributes are those of RoiAlign."""
 
 MOST_RATIO = 1 << 10
-"""Of the samples per side of a result that a node asks for: what a result costs goes with their square, whatever the
-sizes of tensors are. Networks ask for 4 at most."""
+"""The most samples per side of a result that a node may ask for: what a result costs goes with their square, whatever
+the sizes of tensors are. Networks ask for 4 at most."""
 
 MOST_POSITIONS = 1 << 31
-"""Along a dim of a result at most: in a region that is larger they are further apart than elements are."""
+"""The most positions along a dim of a result: in a region that is larger they are further apart than elements are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class Regions:
 
     @staticmethod
     def of_node(attribute: Callable[..., Any], version: int) -> Regions:
-        """Those of a node of opset `version`, whose attributes are `attribute(name)`, None for one that it has not.
+        """The regions of a node of opset `version`, whose attributes are `attribute(name)`, None for one that it has
+        not.
 
         Raises LayoutError for a mode that is not known, and for more samples than `MOST_RATIO`.
         """

@@ -88,7 +88,7 @@ class _Steps:
         self.cast(conversion.dst, last=True)
 
     def _round(self, dtype: str) -> None:
-        """To the nearest integer within the bounds of `dtype`; not a number becomes 0."""
+        """Rounds to the nearest integer within the bounds of `dtype`; not a number becomes 0."""
         low, high = element_type(dtype).range
         if self.dtype in ("f16", "bf16"):
             self.cast("f32")

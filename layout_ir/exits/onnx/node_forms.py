@@ -237,7 +237,7 @@ def _cum_sum(write: NodeWriter, op: nn.CumSumOp) -> None:
 
 
 def _arg_reduction_since(op: nn.ArgMaxOp | nn.ArgMinOp) -> int:
-    """Of equal elements, versions before 12 took the first."""
+    """The first version that takes the element asked for of equal ones: those before 12 take the first."""
     return 12 if op.select_last else OLDEST
 
 

@@ -90,7 +90,7 @@ def _parents(postorder: Sequence[Block]) -> dict[Block, Block]:
 
 
 def _spans(parents: Mapping[Block, Block]) -> dict[Block, tuple[int, int]]:
-    """Of each block its number in a walk over the tree, and that behind the last of its descendants."""
+    """The number of each block in a walk over the tree, and that behind the last of its descendants."""
     children: dict[Block, list[Block]] = {block: [] for block in parents}
     sizes = dict.fromkeys(parents, 1)
     for block, parent in parents.items():

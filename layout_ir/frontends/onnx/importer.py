@@ -206,7 +206,7 @@ class GraphImport:
         return {*self.defined_by, *(name for graph in graphs for name in names_defined(graph))}
 
     def _live(self, calls: Sequence[Call]) -> list[Call]:
-        """Those of the nodes that give what is used, in order; what they use is used as well from now on."""
+        """The nodes that give what is used, in order; what they use is used as well from now on."""
         live: list[Call] = []
         for call in reversed(calls):
             if any(self.uses[name] for name in call.proto.output if name):

@@ -46,7 +46,7 @@ def iterations(model: onnx.ModelProto, body: onnx.GraphProto) -> int | None:
 
 
 def passed_on(body: onnx.GraphProto) -> dict[str, str]:
-    """By result of a node that only passes a value on, that value."""
+    """The value that a node only passes on, by result of the node."""
     nodes = [node for node in body.node if node.op_type == "Identity" and not domain_of(node.domain)]
     return {node.output[0]: node.input[0] for node in nodes if len(node.input) == len(node.output) == 1}
 
@@ -65,7 +65,7 @@ class _Counting:
     part: onnx.ModelProto
     """It takes the number of the iteration and what `values` has, and gives the condition, then their next values."""
     values: dict[str, NDArray[Any]]
-    """By name of an input, what it begins with."""
+    """The value that each input begins with, by name."""
     number: str
     """The input that is the number of the iteration."""
 

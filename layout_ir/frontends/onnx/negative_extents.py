@@ -43,7 +43,7 @@ COMPUTING_EXTENTS = frozenset((
 that do so for windows, pads, scales or parts that do not fit, or for a shape that is computed."""
 
 _BY_INPUTS = frozenset(("Pad", "Resize", "Upsample"))
-"""Those among them that are told the extents of their result, or how they differ, by inputs."""
+"""The operators among them that are told the extents of their result, or how they differ, by inputs."""
 
 
 _NEGATIVE_NUMBER = re.compile(rb"[\x80-\xff]{9}\x01")

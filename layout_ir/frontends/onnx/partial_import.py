@@ -83,7 +83,7 @@ class _PrefixImport(GraphImport):
         return Prefix(module, names, constants, [call.proto for call in rest])
 
     def _left(self, live: Sequence[Call], missing: set[str]) -> tuple[list[Call], dict[str, None]]:
-        """Those of the nodes that are left where these values are missing, and the names that they and the outputs use.
+        """The nodes that are left where these values are missing, and the names that they and the outputs use.
 
         A sequence that they use is made by its node, which is left as well.
         """

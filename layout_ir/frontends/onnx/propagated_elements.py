@@ -21,7 +21,7 @@ _RULES = {
     "Gather": "first", "Slice": "first", "Squeeze": "first", "Unsqueeze": "first",
     "Add": "all", "Mul": "all", "Sub": "all",
 }  # fmt: skip
-"""Of which operands inference must know elements to know those of the result: of no one, the first, or all. Of one is
+"""The operands of which inference must know elements to know those of the result: none, the first, or all. Of one is
 enough for a Concat, and assumed to be for all others."""
 
 _INTEGERS = (6, 7)
@@ -30,8 +30,8 @@ _INTEGERS = (6, 7)
 
 @lru_cache(maxsize=1024)
 def _rule(op_type: str, version: int, domain: str) -> str | None:
-    """Of which operands inference must know elements to know those of the result: "none", "first", "all" or "any"; None
-    where it never does."""
+    """The operands of which inference must know elements to know those of the result: "none", "first", "all" or "any";
+    None where it never does."""
     import onnx.defs
 
     if op_type == "Constant":

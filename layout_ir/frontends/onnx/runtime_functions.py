@@ -148,7 +148,7 @@ def _one_dim_more(body: Body) -> Sequence[str]:
 
 
 _MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
-"""Of GridSample, what the standard calls them."""
+"""The modes of GridSample, and what the standard calls them."""
 
 
 def _sampled_grid(body: Body) -> Sequence[str]:
@@ -214,4 +214,4 @@ FUNCTIONS: dict[str, Function] = {
     "com.microsoft.UnfoldTensor": windows_of_a_dim,
     "com.microsoft.Unique": _unique_elements,
 }
-"""By domain and operator."""
+"""The functions of ONNX Runtime's operators, by domain and operator."""

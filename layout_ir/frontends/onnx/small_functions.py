@@ -55,7 +55,7 @@ def boxes_of_images(body: Body) -> Sequence[str]:
     one, half, two = (body.constant(value, element) for value in (1.0, 0.5, 2.0))
 
     def places(side: int) -> str:
-        """Along one dim the places that are read, in parts of the extent: a row per box."""
+        """The places that are read along one dim, in parts of the extent: a row per box."""
         low, high = (body.part(boxes, 1, side + end, side + end + 1) for end in (0, 2))
         if known is None:
             extent = body.add("Gather", body.cast(body.input(3), INT64), body.integers(side), axis=0)

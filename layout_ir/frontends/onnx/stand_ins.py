@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import onnx
 
 StandIn = Callable[["onnx.NodeProto", Types], "list[onnx.NodeProto]"]
-"""From a node to standard nodes, the last of which gives the type of output 0; those of other outputs are of nodes that
-write these. Names in between are the same for every node."""
+"""A function from a node to standard nodes, the last of which gives the type of output 0; those of other outputs are of
+nodes that write these. Names in between are the same for every node."""
 
 
 def standard_nodes(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto] | None:
@@ -263,7 +263,7 @@ def _embedded(node: onnx.NodeProto, types: Types) -> list[onnx.NodeProto]:
 
 
 _WITH_SUM = ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
-"""Those whose output 3 is the sum of input and skip, of the type of output 0."""
+"""The operators whose output 3 is the sum of input and skip, of the type of output 0."""
 NCHWC_DOMAIN = "com.microsoft.nchwc"
 """The domain of those on blocked channels, whose values lie in blocks and have the types of plain ones."""
 _LARGEST_BLOCK = 16
@@ -302,7 +302,7 @@ STAND_INS: dict[str, StandIn] = {
         )
     },
 }  # fmt: skip
-"""By domain and operator, for what ONNX Runtime writes in its optimizations, and its quantizer."""
+"""The stand-ins by domain and operator, for what ONNX Runtime writes in its optimizations, and its quantizer."""
 DOMAINS = frozenset(name.rpartition(".")[0] for name in STAND_INS if "." in name)
 """The domains of these but the default one."""
 

@@ -44,7 +44,8 @@ _MOST_BYTES = 1 << 31
 """The most bytes of a message that protobuf reads."""
 
 _MOST_FIELDS = 1 << 18
-"""Of a model, its graph and large tensors together, which take half a second: the largest networks have fewer nodes."""
+"""The most fields of a model, its graph and large tensors together, which take half a second: the largest networks have
+fewer nodes."""
 
 _WINDOW = 1 << 12
 """Bytes of a file that are looked at together."""
@@ -141,7 +142,7 @@ class _Rewriting:
         self._window, self._window_start = b"", 0
         """A piece of the file, in which fields are looked for, and where it begins."""
         self.places: dict[int, tuple[int, int]] = {}
-        """By number of an initializer, where in the file its weights begin, and their bytes."""
+        """Where in the file the weights of an initializer begin, and their bytes, by its number."""
 
     def model(self, end: int) -> Iterator[bytes]:
         given = 0  # up to where the message was given

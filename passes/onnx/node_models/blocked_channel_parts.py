@@ -115,7 +115,7 @@ class BlockedSlice:
                 yield option_of(node, {0: order}, {0: order})
 
     def _blocks(self, node: Node, order: Order) -> tuple[int, int] | None:
-        """From where to where the node takes channels, of whole blocks; None where it takes others, or other dims."""
+        """The channels [start, end) that the node takes, of whole blocks; None where it takes others, or other dims."""
         if node.opset < 10:
             return None
         starts, ends = node.known_ints(1), node.known_ints(2)

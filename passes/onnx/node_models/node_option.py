@@ -23,7 +23,7 @@ COST_PER_BYTE = 4
 COST_PER_NS = 20 * COST_PER_BYTE
 """The cost of a nanosecond of a runtime: that of 20 bytes read or written, which take as long."""
 MOVED_INSIDE = 1 << 16
-"""Of bytes that kernels are likely to move inside, the part that counts where nobody says who runs the model: one of so
+"""The part that counts of bytes that kernels are likely to move inside where nobody says who runs the model: one of so
 many. Of choices whose Transposes move as much, the one that kernels are made for."""
 RUNTIME_NODE = 1000 * COST_PER_NS
 """The cost of a node of ONNX Runtime however little it does: a Reshape takes 1 to 2 microseconds."""

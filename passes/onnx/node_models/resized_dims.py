@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx
 
 _FLOAT = 1
-"""As TensorProto numbers element types."""
+"""FLOAT, as TensorProto numbers element types."""
 
 
 class Resize(SameOrder):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import onnx
 
 _INT32 = 6
-"""As TensorProto numbers element types."""
+"""INT32, as TensorProto numbers element types."""
 
 Adjust = Callable[["NodeWriter", "onnx.NodeProto", Order], None]
 """Rewrites what a node says of its dims for tensors in an order."""
@@ -283,7 +283,8 @@ SOFTMAXES = "Hardmax", "LogSoftmax", "Softmax"
 
 @dataclass(frozen=True)
 class Softmax(SameOrder):
-    """Along any axis, but runtimes have kernels for the innermost one: along others, operand and result are moved.
+    """A softmax along any axis, but runtimes have kernels for the innermost one: along others, operand and result are
+    moved.
 
     ONNX Runtime 1.32 writes what two Transposes around it would (scores of 1x4x256x256, 1x8x64x64 and 1x19x128x128 took
     1.5 to 27 times as long along other axes than along the last, and as long as with the Transposes). For that runtime

@@ -266,7 +266,7 @@ class Gather:
     """Dims of the indices take the place of one dim of the data."""
 
     part: int = 0
-    """Of the time that copies take, what counts: one of so many; 0 where nobody says who runs it."""
+    """The part that counts of the time that copies take, one of so many; 0 where nobody says who runs it."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """Every order of the data, and of the result where the dims of the indices lie side by side."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from layout_ir.passes.selection.costs.price_model import PriceModel
 
 BUILT_IN_FACTOR = 5
-"""By how much a built-in cost may be wrong, either way, until it is measured."""
+"""The factor by which a built-in cost may be wrong, either way, until it is measured."""
 
 
 class Origin(Enum):
@@ -40,7 +40,7 @@ class Origin(Enum):
 
 
 class End(Enum):
-    """Which number of an interval counts."""
+    """The number of an interval that counts."""
 
     LOW = "low"
     MIDDLE = "middle"

@@ -46,7 +46,7 @@ KINDS: dict[str, Kind] = {
 
 
 def kernels_of(kernels: ConvKernels, kind: Kind) -> ConvKernels:
-    """Those of `kernels` that are of one kind; all of them for a convolution that has none."""
+    """The `kernels` that are of one kind; all of them for a convolution that has none."""
 
     def of_kind(conv: ConvShape) -> Iterable[ConvKernel]:
         found = list(kernels(conv))

@@ -64,7 +64,7 @@ class PadStates:
         self.useful: dict[ValueFormat, tuple[float, ...]] = {}
         self.unknown: set[ValueFormat] = set()
         self.choices: dict[tuple[int, int], PaddedChoice] = {}
-        """By op node and choice, both by number; decisions alike share the rules."""
+        """The padded choices by op node and choice, both by number; decisions alike share the rules."""
         self._outcomes: dict[object, list[tuple[PadValues, PadValues]]] = {}
         self._ways: dict[object, list[tuple[PadValues, PadValues]]] = {}
         self._crowded: set[ValueFormat] = set()
@@ -171,7 +171,7 @@ class PadStates:
         asked: dict[ValueFormat, set[float]],
         possible: dict[ValueFormat, tuple[float, ...]],
     ) -> dict[ValueFormat, set[float]]:
-        """Of the possible numbers, those that an op asks for, or makes into one that is of use."""
+        """The possible numbers that an op asks for, or makes into one that is of use."""
         useful = {at: set(numbers) for at, numbers in asked.items()}
         tried = self._worth_trying(choices, asked, possible)
         changed = True

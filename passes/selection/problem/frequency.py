@@ -43,7 +43,7 @@ class BlockFrequencies:
         self._blocks: dict[Block | None, int] = {}
         self._functions: dict[FuncOp, int] = {}
         self.clipped: dict[Operation, int] = {}
-        """By the first op of a block that runs too often, how often that is."""
+        """How often each block runs that runs too often, by its first op."""
 
     def of(self, op: Operation) -> int:
         """How often `op` runs in the program, MOST_RUNS at most. Raises PassError for a malformed frequency."""

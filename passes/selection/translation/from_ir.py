@@ -106,7 +106,7 @@ class _Builder:
         """Whether the time for the spread of Formats was over before it ended."""
         self._found: dict[object, _Found] = {}
         self._own: dict[int, tuple[tuple[FormatList, ...], _Found]] = {}
-        """Of decision points that are like no other: the lists its values had, and what was found for these."""
+        """For decision points that are like no other, the lists its values had, and what was found for these."""
         self._nodes: dict[object, _Node] = {}
         self._value_nodes: dict[object, ValueNode] = {}
         self._matrices: dict[tuple[FormatList, str], Matrix] = {}

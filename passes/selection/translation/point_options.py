@@ -55,7 +55,7 @@ PadReads = Callable[[Operation, int], Sequence[PadRead]]
 def allowed(
     point: DecisionPoint, given: Iterable[LayoutOption], reads: PadReads | None = None
 ) -> list[LayoutOption]:
-    """Those of the options of `point` that agree with its types, and ask for one number in the pads of an operand."""
+    """The options of `point` that agree with its types, and ask for one number in the pads of an operand."""
     reads = reads or cache(pad_reads)
     return [
         option

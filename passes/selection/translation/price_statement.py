@@ -40,7 +40,7 @@ class PriceStatement:
 
     @property
     def margin(self) -> int:
-        """By how much another choice may be the cheaper one at prices inside the intervals; 0 where none can."""
+        """The most by which another choice may be the cheaper one at prices inside the intervals; 0 where none can."""
         return max(self.high - self.other, 0)
 
     def to_json(self) -> dict[str, Any]:

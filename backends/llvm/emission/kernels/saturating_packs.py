@@ -21,7 +21,7 @@ _PACKS = {
     "i16": ("packssdw",),
     "ui16": ("packusdw",),
 }
-"""Of an integer type, what makes it of i32, one halving after the other."""
+"""The instructions that make an integer type of i32, one halving after the other."""
 
 
 def saturates_by_packs(machine: Machine, dst: str, size: int) -> bool:
