@@ -1,10 +1,10 @@
-"""How long a word takes from decoders whose caches of keys and values grow, so that no call has the shapes of another.
+"""How long a token takes from decoders whose KV caches grow, so that no call has the shapes of another.
 
-    python benchmarks/decoding.py [--words 30] [--earlier 0] [--threads 1] [--json]
+    python benchmarks/decoding.py [--tokens 30] [--earlier 0] [--threads 1] [--json]
 
 Decoders in standard operators, as exporters write them (`gpt2`, `llama`), and in those of ONNX Runtime (`runtime`:
-GroupQueryAttention, weights of 4 bits), with random weights. The first call takes four words behind `--earlier` others,
-each one after it a word more. The first three calls compile; `word` is the median of those after them, `again` of the
+GroupQueryAttention, weights of 4 bits), with random weights. The first call takes four tokens behind `--earlier` ones,
+each one after it a token more. The first three calls compile; `token` is the median of those after them, `again` of the
 same lengths when they come a second time, `whole` of a program for the last length alone, which takes the place of what
 lengths share when a length has come a hundred times. Outputs are compared at every length, in units of the largest
 magnitude.
@@ -33,7 +33,7 @@ Inputs = dict[str, Any]
 
 @dataclass(frozen=True)
 class Decoder:
-    """A model, the inputs of its first call behind so many earlier words, and those that follow a call."""
+    """A model, the inputs of its first call behind so many earlier tokens, and those that follow a call."""
 
     model: Any
     first: Callable[[int], Inputs]
@@ -47,7 +47,7 @@ class Row:
     decoder: str
     first: list[float]
     """The calls that compile: the first three."""
-    word: float
+    token: float
     again: float
     whole: float
     onnxruntime: float
@@ -77,8 +77,8 @@ def decoders() -> dict[str, Callable[[], Decoder]]:
     return found
 
 
-def measured(name: str, decoder: Decoder, words: int, earlier: int, threads: int) -> Row:
-    """Decodes so many words, twice."""
+def measured(name: str, decoder: Decoder, tokens: int, earlier: int, threads: int) -> Row:
+    """Decodes so many tokens, twice."""
     import layout_ir as li
 
     runtime: Any = import_module("onnxruntime")
@@ -92,7 +92,7 @@ def measured(name: str, decoder: Decoder, words: int, earlier: int, threads: int
     for _ in range(2):
         rounds.append([])
         following = decoder.first(earlier)
-        for _ in range(words):
+        for _ in range(tokens):
             inputs = following
             time, wanted = timed(partial(session.run, None, inputs))
             theirs.append(time)
@@ -128,12 +128,12 @@ def difference(found: Any, wanted: Any) -> float:
 def table(rows: Sequence[Row]) -> str:
     """The rows in Markdown."""
     lines = [
-        "| decoder | first calls, ms | word | again | whole | ONNX Runtime | difference |",
+        "| decoder | first calls, ms | token | again | whole | ONNX Runtime | difference |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         first = ", ".join(f"{time:.0f}" for time in row.first)
-        times = (row.word, row.again, row.whole, row.onnxruntime)
+        times = (row.token, row.again, row.whole, row.onnxruntime)
         cells = " | ".join(f"{time:.2f}" for time in times)
         lines.append(f"| {row.decoder} | {first} | {cells} | {row.difference:.0e} |")
     return "\n".join(lines)
@@ -147,15 +147,15 @@ def main() -> int:
     parser.add_argument(
         "decoders", nargs="*", metavar="DECODER", help="the beginning of a name; all without it"
     )
-    parser.add_argument("--words", type=int, default=30)
+    parser.add_argument("--tokens", type=int, default=30)
     parser.add_argument("--earlier", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if options.words < 4 or options.earlier < 0:
-        parser.error("--words from 4 on, of which three compile, --earlier from 0 on")
+    if options.tokens < 4 or options.earlier < 0:
+        parser.error("--tokens from 4 on, of which three compile, --earlier from 0 on")
     rows = [
-        measured(name, make(), options.words, options.earlier, options.threads)
+        measured(name, make(), options.tokens, options.earlier, options.threads)
         for name, make in decoders().items()
         if not options.decoders or name.startswith(tuple(options.decoders))
     ]
