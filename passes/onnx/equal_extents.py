@@ -1,8 +1,9 @@
 """Extents of the run time that are equal although ONNX's shape inference gives each result names of its own.
 
-A convolution with padded windows and steps of one has the spatial extents of its operand, and an elementwise operator
-those of its operands, where these are the same. ONNX counts them anew, and what is added to a value that is two
-convolutions older would seem to be of another shape. The channels of a convolution's operand are those of its weights.
+A convolution with padded windows and steps of one has the spatial extents of its operand, an elementwise operator those
+of its operands, where these are the same, and a Resize those that its scales leave as they are. ONNX counts them anew,
+and what is added to a value that is two convolutions older would seem to be of another shape. The channels of a
+convolution's operand are those of its weights.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ def name_equal_extents(graph: Graph) -> None:
             found = _of_windows(node, result)
         elif node.op_type in _ELEMENTWISE:
             found = _of_elements(node, result)
+        elif node.op_type in ("Resize", "Upsample"):
+            found = _of_scales(node, result)
         else:
             continue
         if found != result:
@@ -66,6 +69,17 @@ def _of_windows(node: Node, result: Shape) -> Shape:
         if padded and strides[k] == 1 and not isinstance(result[k + 2], int):
             found[k + 2] = shape[k + 2]
     return tuple(found)
+
+
+def _of_scales(node: Node, result: Shape) -> Shape:
+    name = node.input(1 if node.op_type == "Upsample" or node.opset < 11 else 2)
+    scales, shape = node.graph.small_constant(name) if name else None, node.shape(0)
+    if scales is None or shape is None or not scales.size == len(shape) == len(result):
+        return result
+    return tuple(
+        extent if isinstance(extent, int) or scale != 1 or before is None else before
+        for extent, before, scale in zip(result, shape, scales.flat, strict=True)
+    )
 
 
 def _of_elements(node: Node, result: Shape) -> Shape:
