@@ -194,11 +194,31 @@ def _operands(layout: Layout, names: Sequence[str] | None, syntax: str) -> list[
             f"{len(given)} != {layout.rank}"
         )
     for name in given:
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise LayoutError(f"{name!r} is no index: expected a name or an expression of {syntax}")
+        if not isinstance(name, str) or not _is_operand(name, syntax):  # pyright: ignore[reportUnnecessaryIsInstance]
+            what = "a name" if syntax == "llvm" else f"a name or an expression of {syntax}"
+            raise LayoutError(f"{name!r} is no index: expected {what}")
     if syntax == "llvm":
         return [name if name[0] == "%" or name.isdecimal() else f"%{name}" for name in given]
     return [name if _ATOM.fullmatch(name) else f"({name})" for name in given]
+
+
+_GROUP = re.compile(r"[(\[][^()\[\]]*[)\]]")
+_WORDS = re.compile(r"\b(mod|floordiv|ceildiv|and|or|not|if|else|is|in)\b")
+"""Operators of affine maps and of Python that are words."""
+_ONE_BY_ONE = re.compile(r"\w\s+\w")
+
+
+def _is_operand(text: str, syntax: str) -> bool:
+    """Whether a text may stand for an index: a value of LLVM's, or in other languages what is an expression as far as
+    that shows without a parser: parentheses that close, and an operator between any two names."""
+    if syntax == "llvm":
+        return re.fullmatch(r"%?[\w.$-]+", text, re.ASCII) is not None
+    if not text.strip() or not text.isprintable():
+        return False
+    while (inner := _GROUP.sub("@", text)) != text:
+        text = inner
+    text = _WORDS.sub("+", text) if syntax in ("python", "affine") else text
+    return not set(text) & set("()[];{}") and _ONE_BY_ONE.search(text) is None
 
 
 def _text(expression: Expression, syntax: str, result: str) -> str:

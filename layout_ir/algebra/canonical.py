@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, product
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.steps import Steps, UnitStride, fit_phased
@@ -77,6 +77,24 @@ def dim_steps(layout: Layout, dim: int, axis: str = MEMORY) -> Steps:
 def position_value(layout: Layout, dim: int, position: int, axis: str = MEMORY) -> int:
     """What `position` of the padded box of `dim` adds to the address (to the place, on another axis)."""
     return sum(position // d.unit % d.count * d.stride for d in layout.digits[dim] if d.axis == axis)
+
+
+def address_of_position(layout: Layout, position: Sequence[int]) -> int:
+    """What `Layout.position_address` returns, for a position that is known to be one of the padded box."""
+    total = layout.offset
+    for y, digits in zip(position, layout.digits, strict=True):
+        for digit in digits:
+            if digit.axis == MEMORY:
+                total += y // digit.unit % digit.count * digit.stride
+    return swizzled(layout, total)
+
+
+def swizzled(layout: Layout, address: Any) -> Any:
+    """`address` (int or integer array) after the XOR swizzle of a layout."""
+    if layout.swizzle is None:
+        return address
+    bits, base, shift = layout.swizzle
+    return address ^ ((address >> (base + shift)) & ((1 << bits) - 1)) << base
 
 
 def map_key(layout: Layout) -> tuple[object, ...]:
@@ -195,7 +213,7 @@ def overlaps(layout: Layout, *, padded: bool) -> bool | None:
     if prod(extents) > _ENUMERATION_BOUND:
         return None
     positions = product(*(range(low, low + extent) for low, extent in zip(lows, extents, strict=True)))
-    seen = {layout.position_address(position) for position in positions}
+    seen = {address_of_position(layout, position) for position in positions}
     return len(seen) != prod(extents)
 
 

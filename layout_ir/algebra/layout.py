@@ -23,17 +23,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from layout_ir.algebra import reshape, views
 from layout_ir.algebra.address_formula import address_formula, chunk_formulas
 from layout_ir.algebra.cached_property import cached_property, hashed_once
-from layout_ir.algebra.canonical import box_key, map_key, overlaps, same_swizzled_map
+from layout_ir.algebra.canonical import (
+    address_of_position,
+    box_key,
+    map_key,
+    overlaps,
+    same_swizzled_map,
+    swizzled,
+)
 from layout_ir.algebra.factors import MEMORY, BoundFactor, Digit, Factor
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.inverse import positions_at
 from layout_ir.algebra.pads import PadPolicy
-from layout_ir.argument_checks import checked_integers
+from layout_ir.argument_checks import check_flags, checked_dim, checked_integers
 from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError, public_methods
 
@@ -164,7 +171,7 @@ class Layout:
     def address(self, index: Sequence[int]) -> int:
         """Element offset of logical index `index`. Raises LayoutError outside the shape."""
         index = self._checked_index(index)
-        return self.position_address([x + low for x, low in zip(index, self.lo, strict=True)])
+        return address_of_position(self, [x + low for x, low in zip(index, self.lo, strict=True)])
 
     def _checked_index(self, index: Sequence[int]) -> tuple[int, ...]:
         """A logical index as integers of Python. Raises LayoutError outside the shape."""
@@ -181,35 +188,29 @@ class Layout:
         return index
 
     def position_address(self, position: Sequence[int]) -> int:
-        """Element offset of a position of the padded box (pads included); no bounds check."""
+        """Element offset of a position of the padded box, pads included. Raises LayoutError outside of the box."""
+        position = checked_integers("position", position)
         if len(position) != self.rank:
             raise LayoutError(
-                f"rank mismatch between position {tuple(position)} and shape {self.shape}: "
-                f"{len(position)} != {self.rank}"
+                f"rank mismatch between position {position} and shape {self.shape}: {len(position)} != {self.rank}"
             )
-        total = self.offset
-        for y, digits in zip(position, self.digits, strict=True):
-            for digit in digits:
-                if digit.axis == MEMORY:
-                    total += y // digit.unit % digit.count * digit.stride
-        return self._swizzled(total)
-
-    def _swizzled(self, address: Any) -> Any:
-        """`address` (int or integer array) after the XOR swizzle."""
-        if self.swizzle is None:
-            return address
-        bits, base, shift = self.swizzle
-        return address ^ ((address >> (base + shift)) & ((1 << bits) - 1)) << base
+        for dim, (y, extent) in enumerate(zip(position, self.padded_shape, strict=True)):
+            if not 0 <= y < extent:
+                raise LayoutError(
+                    f"position {position} is outside the padded box {self.padded_shape}: dim {dim} has {extent} of them"
+                )
+        return address_of_position(self, position)
 
     def addresses(self, *, padded: bool = False) -> NDArray[np.int64]:
         """Element offsets of all indices: int64 array of shape `shape` (`padded_shape` with `padded`)."""
         import numpy as np
 
+        check_flags(padded=padded)
         total = np.full((1,) * self.rank, self.offset, dtype=np.int64)
         for dim in range(self.rank):
             offsets = self.offsets(dim, padded=padded)
             total = total + offsets.reshape((-1,) + (1,) * (self.rank - 1 - dim))
-        return self._swizzled(total)
+        return swizzled(self, total)
 
     def pad_addresses(self) -> NDArray[np.int64]:
         """Element offsets of all pads, each position of the padded box once: one-dimensional int64 array."""
@@ -224,13 +225,17 @@ class Layout:
                 if dim == at:
                     offsets = np.delete(offsets, slice(self.lo[dim], self.lo[dim] + self.shape[dim]))
                 total = (total[:, None] + offsets).ravel()
-            found.append(self._swizzled(total))
+            found.append(swizzled(self, total))
         return np.concatenate(found)
 
     def offsets(self, dim: int, *, padded: bool = False) -> NDArray[np.int64]:
-        """f_dim at every index of the dim (every position, with `padded`): int64, elements."""
+        """f_dim at every index of the dim (every position, with `padded`): int64, elements.
+
+        Raises LayoutError where there is no such dim."""
         import numpy as np
 
+        check_flags(padded=padded)
+        dim = checked_dim(dim, self.shape)
         start, extent = (0, self.padded_shape[dim]) if padded else (self.lo[dim], self.shape[dim])
         stop = start + extent
         y = np.arange(start, stop, dtype=np.int64)
@@ -296,7 +301,7 @@ class Layout:
         Where several indices share the address (broadcast), the first in row-major order of the digits is given.
         """
         (address,) = checked_integers("address", (address,))
-        target = self._swizzled(address) if self.swizzle else address  # the XOR swizzle is its own inverse
+        target = swizzled(self, address)  # the XOR swizzle is its own inverse
         fallback: Pad | Hole = HOLE
         for position in positions_at(self, target - self.offset):
             index = tuple(y - low for y, low in zip(position, self.lo, strict=True))
@@ -348,6 +353,7 @@ class Layout:
 
         None: not decided, because the strides are not nested and there is too much to enumerate.
         """
+        check_flags(padded=padded)
         shared = overlaps(self, padded=padded)
         return None if shared is None else not shared
 
@@ -408,6 +414,7 @@ class Layout:
 
     def reshape(self, shape: Sequence[int], *, keep_pads: bool = False) -> Layout:
         """The layout of the same buffer seen as `shape`. Raises LayoutError where no layout says that."""
+        check_flags(keep_pads=keep_pads)
         return reshape.reshape(self, checked_integers("shape", shape), keep_pads=keep_pads)
 
     def merge_dims(self, dim: int, count: int) -> Layout:

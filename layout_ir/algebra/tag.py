@@ -58,9 +58,9 @@ def read_tag(tag: str) -> tuple[tuple[str, ...], tuple[Factor, ...], bool]:
     if match is None:
         bad = re.match(r"[A-Za-z]*(?:[0-9]+[a-z])*", tag)
         at = bad.end() if bad else 0
-        found = f"'{tag[at]}'" if at < len(tag) else "the end"
+        found = f"unexpected '{tag[at]}'" if at < len(tag) else "it ends too early"
         raise LayoutError(
-            f"tag '{tag}' is no list of letters followed by blocks such as 8c: unexpected {found}",
+            f"tag '{tag}' is no list of letters followed by blocks such as 8c: {found}",
             (at, at + 1),
         )
     outer, inner = match.group(1), match.group(2)

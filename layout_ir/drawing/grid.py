@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from layout_ir.algebra.canonical import address_of_position
 from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Layout
 
@@ -89,11 +90,11 @@ def grid_of(layout: Layout, *, rows: int = 16, columns: int = 32) -> Grid | None
     tall = (0,) if down is None else _positions(layout, down, rows)
     wide = _positions(layout, across, columns)
     shown = {(y, x): _position(layout, down, across, y, x) for y in tall for x in wide}
-    visited = sorted(layout.position_address(position) for position in shown.values())
+    visited = sorted(address_of_position(layout, position) for position in shown.values())
     lines = 1 if down is None else box[down]
     if lines * box[across] <= _COUNTED:
         everything = (_position(layout, down, across, y, x) for y in range(lines) for x in range(box[across]))
-        visited = sorted(map(layout.position_address, everything))
+        visited = sorted(address_of_position(layout, position) for position in everything)
     order = {address: k for k, address in enumerate(visited)}
     places: list[Place] = []
     for row, y in enumerate(tall):
@@ -102,7 +103,7 @@ def grid_of(layout: Layout, *, rows: int = 16, columns: int = 32) -> Grid | None
             inside = all(
                 0 <= p - low < n for p, low, n in zip(position, layout.lo, layout.shape, strict=True)
             )
-            address = layout.position_address(position)
+            address = address_of_position(layout, position)
             places.append(Place(row, column, address, not inside, order[address]))
     places.sort(key=lambda place: place.address)
     return Grid(layout, down, across, tall, wide, tuple(places))

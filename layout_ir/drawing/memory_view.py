@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from layout_ir.algebra.canonical import address_of_position
 from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Hole, Index, Layout, Pad
 from layout_ir.errors import LayoutError
@@ -209,19 +210,21 @@ def _interesting(layout: Layout, ruling: _Ruling) -> Iterator[int]:
     if 0 in layout.padded_shape:
         return
     origin = list(layout.lo)
-    places = [layout.position_address(origin)]
-    places.append(layout.position_address([y + x - 1 for y, x in zip(layout.lo, layout.shape, strict=True)]))
+    places = [address_of_position(layout, origin)]
+    places.append(
+        address_of_position(layout, [y + x - 1 for y, x in zip(layout.lo, layout.shape, strict=True)])
+    )
     # Padding begins behind the last index of a dim ...
     for dim in layout.padded_dims():
         if layout.lo[dim] + layout.shape[dim] < layout.padded_shape[dim]:
-            places.append(layout.position_address(_moved(origin, dim, layout.shape[dim])))
+            places.append(address_of_position(layout, _moved(origin, dim, layout.shape[dim])))
     # ... and each factor takes its first step somewhere, the innermost first.
     for unit, dim in sorted(
         (abs(d.stride), dim) for dim, ds in enumerate(layout.digits) for d in ds if d.count > 1
     ):
         for digit in layout.digits[dim]:
             if abs(digit.stride) == unit and digit.axis == MEMORY:
-                places.append(layout.position_address(_moved([0] * layout.rank, dim, digit.unit)))
+                places.append(address_of_position(layout, _moved([0] * layout.rank, dim, digit.unit)))
     for place in places:
         yield ruling.row_of(place)
         yield ruling.row_of(place) - 1

@@ -206,7 +206,7 @@ def bits_of(dtype: str | int) -> int:
     """Bits one element takes in memory (an i1 takes a byte). An int is taken as that many bits."""
     if isinstance(dtype, str):
         return element_type(dtype).bits
-    if not hasattr(dtype, "__index__"):
+    if isinstance(dtype, bool) or not hasattr(dtype, "__index__"):
         raise LayoutError(f"unknown element type {dtype!r}, which is neither a str nor a number of bits")
     if dtype < 1:
         raise LayoutError(f"an element of {dtype} bits does not exist")

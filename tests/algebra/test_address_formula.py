@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,6 +187,25 @@ def test_in_an_affine_map_it_is_the_address_at_every_index():
 
 
 @pytest.mark.parametrize(
+    ("name", "syntax"),
+    [
+        ("oh * 2 + kh", "c"),
+        ("((size_t) i)", "c"),
+        ("(unsigned long) i", "c"),
+        ("at[i][j + 1]", "c"),
+        ("f(x, y)", "c"),
+        ("i if i > 0 else 0", "python"),
+        ("i mod 4", "affine"),
+        ("%0", "llvm"),
+        ("7", "llvm"),
+        ("arg0.i", "llvm"),
+    ],
+)
+def test_an_index_may_be_an_expression_of_the_language(name: str, syntax: Any):
+    assert name.strip("()") in KINDS["blocked"].expression((name, "b", "c", "d"), syntax)
+
+
+@pytest.mark.parametrize(
     ("names", "syntax", "message"),
     [
         (("a",), "c", r"rank mismatch between index names \(a\) and shape \(2, 17, 5, 4\): 1 != 4"),
@@ -193,6 +213,13 @@ def test_in_an_affine_map_it_is_the_address_at_every_index():
         (("a", "", "c", "d"), "c", "'' is no index"),
         (("a", "b\n", "c", "d"), "c", r"'b\\n' is no index"),
         (("a", 5, "c", "d"), "c", "5 is no index"),
+        (("a b", "b", "c", "d"), "c", "'a b' is no index: expected a name or an expression of c"),
+        (("a b", "b", "c", "d"), "python", "'a b' is no index"),
+        (("a mod", "b c", "c", "d"), "affine", "'b c' is no index"),
+        (("(a", "b", "c", "d"), "c", r"'\(a' is no index"),
+        (("a)", "b", "c", "d"), "c", r"'a\)' is no index"),
+        (("a; b", "b", "c", "d"), "c", "'a; b' is no index"),
+        (("oh * 2", "b", "c", "d"), "llvm", r"'oh \* 2' is no index: expected a name"),
     ],
 )
 def test_negative_wrong_names_and_languages_are_said(names: tuple[str] | None, syntax: str, message: str):

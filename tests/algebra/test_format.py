@@ -190,7 +190,6 @@ def test_the_largest_tensor_below_2_63_binds():
             (),
             "factor 'a' without a size stands behind another factor of 'a'",
         ),
-        ((Factor(0), Factor(1, 0)), (), "factor 'b:0' has size 0, sizes start at 1"),
         ((Factor(0),), (Factor(1),), "factor 'b' right of the bar has no size"),
         ((Factor(0),), (Factor(1, 4, 2),), "right of the bar has a stride or an axis"),
         ((Factor(0), Factor(1, axis="a b")), (), "axis 'a b' is not an identifier"),
@@ -223,7 +222,6 @@ def test_negative_factors_that_are_no_recipe(
         ({"names": 2}, "names = 2 is no row"),
         ({"factors": None}, "factors = None is no row"),
         ({"factors": ("a", "b")}, "a format is made of Factors, not of 'a'"),
-        ({"factors": (Factor(0), Factor(1, 8.0))}, "size of a factor = 8.0 is no integer"),  # pyright: ignore[reportArgumentType]
         ({"factors": (Factor(0), Factor(1, 8, 2.5))}, "stride of a factor = 2.5 is no integer"),  # pyright: ignore[reportArgumentType]
         ({"factors": (Factor(0), Factor("b"))}, "dim of a factor = 'b' is no integer"),  # pyright: ignore[reportArgumentType]
         ({"factors": (Factor(0), Factor(1, axis=3))}, "axis '3' is not an identifier"),  # pyright: ignore[reportArgumentType]

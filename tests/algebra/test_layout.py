@@ -415,3 +415,13 @@ def test_negative_a_place_is_one_of_an_index_of_the_shape():
             layout.place(index)
     with pytest.raises(LayoutError, match=r"position \(1,\) and shape \(2, 3\): 1 != 2"):
         layout.position_address((1,))
+
+
+def test_a_position_reaches_into_the_pads_and_negative_not_beyond():
+    layout = Format.parse("(a) : [a, a:4]").bind((5,))
+    assert [layout.position_address((y,)) for y in range(8)] == list(range(8))
+    for position in ((8,), (-1,)):
+        with pytest.raises(LayoutError, match=r"is outside the padded box \(8,\): dim 0 has 8 of them"):
+            layout.position_address(position)
+    with pytest.raises(LayoutError, match="dim 1 does not exist in shape 5"):
+        layout.offsets(1)

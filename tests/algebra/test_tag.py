@@ -93,7 +93,7 @@ def test_negative_formats_without_a_tag(text: str):
 @pytest.mark.parametrize(
     "tag, match, span",
     [
-        ("", "unexpected the end", (0, 1)),
+        ("", "it ends too early", (0, 1)),
         ("nchw8", "unexpected '8'", (4, 5)),
         ("nchw-", "unexpected '-'", (4, 5)),
         ("nChw\N{FULLWIDTH DIGIT EIGHT}c", "unexpected '\N{FULLWIDTH DIGIT EIGHT}'", (4, 5)),
