@@ -1,11 +1,13 @@
-"""What many public calls take, checked in one place: programs, integers, shapes, paths, numbers of threads, times."""
+"""What many public calls take, checked in one place: programs, flags, integers, rows, shapes, paths, numbers of
+threads, times."""
 
 from __future__ import annotations
 
 import math
 import operator
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, cast
 
@@ -17,7 +19,35 @@ def check_program(module: object) -> None:
     from xdsl.dialects.builtin import ModuleOp  # problems without programs do without xDSL
 
     if not isinstance(module, ModuleOp):
-        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+        is_source = isinstance(module, str | bytes | os.PathLike)
+        hint = (
+            ": layout_ir.parse reads one from MLIR, layout_ir.from_onnx from an ONNX model"
+            if is_source
+            else ""
+        )
+        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}{hint}")
+
+
+def check_model_name(source: object) -> None:
+    """Raises LayoutError where `source`, which is to be an ONNX model, is the path of a program by its name."""
+    if isinstance(source, str | os.PathLike) and os.fspath(source)[-5:] in (".mlir", b".mlir"):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        raise LayoutError(
+            f"{os.fspath(source)!s} is a program by its name, and no ONNX model: layout_ir.parse reads it, "  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            "layout_ir.compile and layout_ir.optimize take what that returns"
+        )
+
+
+def check_flags(**flags: object) -> None:
+    """Raises LayoutError where an argument, given under its name, is neither True nor False, of Python or of NumPy.
+
+    Any text but the empty one would be taken for True, "no" as well.
+    """
+    for name, flag in flags.items():
+        if isinstance(flag, bool):
+            continue
+        numpy = sys.modules.get("numpy")  # whoever has a bool of NumPy has imported that
+        if numpy is None or not isinstance(flag, numpy.bool_):
+            raise LayoutError(f"{name} = {flag!r} is no flag: expected True or False")
 
 
 MOST_THREADS = 8192
@@ -80,6 +110,15 @@ def checked_integer(what: str, number: object) -> int:
         return operator.index(cast("Any", number))
     except TypeError:
         raise LayoutError(f"{what} {number!r} is no integer") from None
+
+
+def checked_row(what: str, row: object) -> tuple[Any, ...]:
+    """The elements of any iterable. Raises LayoutError where `row`, called `what`, is none, or is a text, whose letters
+    are hardly meant."""
+    if isinstance(row, str | bytes) or not isinstance(row, Iterable):
+        instead = f": expected [{row!r}]" if isinstance(row, str) else ""
+        raise LayoutError(f"{what} {row!r} is no row of names{instead}")
+    return tuple(cast("Iterable[Any]", row))
 
 
 def checked_dim(dim: object, shape: Sequence[int]) -> int:

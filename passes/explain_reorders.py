@@ -9,6 +9,7 @@ compared. Where no optimum was proven, nothing is claimed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -43,7 +44,7 @@ from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.reorder_report import describe, format_name, producer_of
 from layout_ir.passes.rewriting import replace_op, retype
 from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_bytes, reorder_ns
-from layout_ir.passes.selection.costs.cost_table import load_costs
+from layout_ir.passes.selection.costs.cost_table import costs_given, load_costs
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.models import has_model
 from layout_ir.passes.selection.options.targets import find_target, target_named
@@ -110,13 +111,17 @@ class Explanation:
 
 @public
 def explain(
-    module: ModuleOp, target: str | Target = "host", costs: CostModel | None = None
+    module: ModuleOp,
+    target: str | Target = "host",
+    costs: CostModel | str | os.PathLike[str] | None = None,
 ) -> list[Explanation]:
     """Why each reorder that is left in `module` remains, in program order. `module` is not changed.
 
-    Raises LayoutError for an unknown target.
+    `costs`, or those in the file of a cost table, replace those that the target brings along. Raises LayoutError for an
+    unknown target, and for what are no costs, or a file of them that cannot be read.
     """
     check_program(module)
+    costs = costs_given(costs)
     machine = target_named(target)  # an unknown one is refused where nothing is to be explained, too
     left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves_activations(op)]
     if not left:

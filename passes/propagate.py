@@ -14,7 +14,7 @@ from time import monotonic
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from layout_ir.argument_checks import check_seconds
+from layout_ir.argument_checks import check_flags, check_seconds
 from layout_ir.diagnostics import remark
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
@@ -31,7 +31,7 @@ from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build, is_open
 from layout_ir.passes.selection.translation.program_solution import solve_program
 from layout_ir.selection.solver.selection_problem import Problem, Solution
-from layout_ir.selection.solver.solve import SOLVERS
+from layout_ir.selection.solver.solve import check_solver
 
 
 def propagate(
@@ -57,7 +57,7 @@ def propagate(
     solution has no bound. Raises LayoutError for a target or solver that is unknown, or a solver that proves nothing
     where a certificate is wanted.
     """
-    _check(solver, time_limit, report, attach)
+    check_arguments(solver, time_limit, report, attach)
     target = find_target(target)
     opened = is_open(module)
     # A certificate that an earlier run wrote to `report` would be taken for one of this program.
@@ -121,10 +121,10 @@ def certificate_file(path: str | None) -> Generator[None]:
         raise LayoutError(f"{path}: {error.strerror or error}") from error
 
 
-def _check(solver: str, time_limit: float | None, report: str | None, attach: bool) -> None:
+def check_arguments(solver: str, time_limit: float | None, report: str | None, attach: bool) -> None:
     """Raises LayoutError for an unknown solver, a certificate of one that proves nothing, and a bad time limit."""
-    if solver not in SOLVERS:
-        raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
+    check_solver(solver)
+    check_flags(attach=attach)
     if (report is not None or attach) and solver != "exact":
         place = "the module's layout.certificate" if report is None else report
         raise LayoutError(f"solver '{solver}' proves nothing: no certificate can be written to {place}")
@@ -166,7 +166,7 @@ class SelectingPass(LayoutPass):
     def check_options(self) -> None:
         """Raises LayoutError for an unknown target, and where `propagate` does for its options."""
         find_target(self.target)
-        _check(self.solver, self.time_limit, self.report, self.attach)
+        check_arguments(self.solver, self.time_limit, self.report, self.attach)
 
     def rewrite(self, module: ModuleOp) -> None:
         """Selects; a remark says so where the choice is not proven the cheapest. Raises LayoutError or PassError."""

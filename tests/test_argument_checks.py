@@ -10,12 +10,15 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.argument_checks import (
+    check_flags,
+    check_model_name,
     check_program,
     check_seconds,
     check_threads,
     checked_dim,
     checked_integers,
     checked_path,
+    checked_row,
     checked_shapes,
 )
 from layout_ir.errors import LayoutError
@@ -33,6 +36,39 @@ def test_what_is_asked_for_is_taken():
 def test_negative_other_numbers_of_threads_are_named(threads: object):
     with pytest.raises(LayoutError, match="is no number of threads: expected a whole number from 1 on"):
         check_threads(threads)
+
+
+def test_a_flag_is_a_bool_of_any_kind():
+    check_flags(a=True, b=False, c=np.True_, d=np.bool_(False))
+
+
+@pytest.mark.parametrize("flag", ["no", "", 0, 1, None, np.arange(2), np.int64(1)], ids=repr)
+def test_negative_what_python_only_takes_for_a_bool_is_no_flag(flag: object):
+    with pytest.raises(LayoutError, match=r"^fuse = .* is no flag: expected True or False$"):
+        check_flags(checked=True, fuse=flag)
+
+
+def test_a_row_is_anything_with_elements():
+    assert (
+        checked_row("names", (name for name in "ab")) == checked_row("names", {"a": 1, "b": 2}) == ("a", "b")
+    )
+
+
+@pytest.mark.parametrize("row", ["ab", b"ab", 3, None], ids=repr)
+def test_negative_a_text_is_no_row(row: object):
+    with pytest.raises(LayoutError, match=r"^names .* is no row of names"):
+        checked_row("names", row)
+
+
+def test_a_model_may_be_called_anything_but_a_program():
+    for source in ("m.onnx", "m", Path("m.bin"), b"x.mlir", 3):
+        check_model_name(source)
+
+
+@pytest.mark.parametrize("source", ["m.mlir", Path("a/m.mlir")], ids=str)
+def test_negative_a_file_of_mlir_is_no_model(source: object):
+    with pytest.raises(LayoutError, match=r"m\.mlir is a program by its name"):
+        check_model_name(source)
 
 
 @pytest.mark.parametrize("seconds", [-1, math.nan, True, "2", None, np.arange(2)])

@@ -7,12 +7,14 @@ What is measured is kept in the user's cache (`price_table.prices_path`), so tha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from layout_ir.api.measure_settings import MEASURE_SECONDS, Measure, check_measure
+from layout_ir.argument_checks import check_program
 from layout_ir.diagnostics import Diagnostic, Location, Severity, emit
 from layout_ir.errors import LayoutError, public
 from layout_ir.files import write_result
@@ -20,7 +22,8 @@ from layout_ir.forking import loading
 from layout_ir.passes import optimize_pipeline
 from layout_ir.passes.layout_pass import errors_of_pass
 from layout_ir.passes.optimize_pipeline import LayoutOptimizePass
-from layout_ir.passes.selection.costs.cost_table import MEASURED
+from layout_ir.passes.propagate import check_arguments
+from layout_ir.passes.selection.costs.cost_table import MEASURED, costs_given
 from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts, costs_of
 from layout_ir.passes.selection.costs.price_table import (
     MOST_BYTES,
@@ -54,29 +57,42 @@ def optimize(
     module: ModuleOp,
     target: str | Target = "host",
     solver: str = "exact",
-    costs: CostModel | None = None,
+    costs: CostModel | str | os.PathLike[str] | None = None,
     *,
     time_limit: float | None = None,
     report: str | None = None,
     attach: bool = False,
     measure: Measure = "off",
     measure_seconds: float = MEASURE_SECONDS,
-    threads: int = 1,
+    threads: int | None = None,
 ) -> Solution | None:
     """Chooses the layouts of `module` in place and folds its reorders; returns the selection, or None where nothing was
     open.
 
-    `target` is a Target or the name of one; `costs` replace those that it brings along. `time_limit` (seconds) ends the
-    search, and before it the spread of formats from op to op (see `propagate`); `report` names a file for the
-    certificate, and with `attach` the module carries it. With `measure`, prices are measured first, by oneDNN on
-    `threads` threads and for `measure_seconds` at most: those that decide, or all.
+    `target` is a Target or the name of one. `costs` replace those that it brings along: a CostModel, or the path of a
+    cost table or of measured prices, or a name that `layout-ir optimize --costs` takes, such as "calibrated".
+    `time_limit` (seconds) ends the search, before which formats spread from op to op for half of it at most; `report`
+    names a file for the certificate, and with `attach` the module carries it. With `measure`, prices are measured
+    first, by oneDNN on `threads` threads (None: 1) and for `measure_seconds` at most: those that decide, or all. Of
+    measured prices in a file, `threads` says which are meant.
 
-    Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout, and LayoutError
-    where prices are to be measured and oneDNN is not installed.
+    Raises LayoutError for arguments that are wrong for any program, as an unknown target or solver, or a file of costs
+    that cannot be read, PassError where an op cannot be given a layout, and LayoutError where prices are to be measured
+    and oneDNN is not installed.
     """
-    check_measure(measure, measure_seconds, threads)
+    check_program(module)
+    check_arguments(solver, time_limit, report, attach)
+    check_measure(measure, measure_seconds, 1 if threads is None else threads)
+    if threads is not None and measure == "off" and not isinstance(costs, str | os.PathLike):
+        raise LayoutError(
+            f"threads = {threads} says on how many threads prices are measured, and none are: give measure='deciding' "
+            "or 'all', or costs='measured' or the path of measured prices"
+        )
+    target, costs = find_target(target), costs_given(costs, threads=threads)
     if measure != "off":
-        costs = measured_costs(module, target, costs, measure, seconds=measure_seconds, threads=threads).costs
+        costs = measured_costs(
+            module, target, costs, measure, seconds=measure_seconds, threads=threads or 1
+        ).costs
     return optimize_pipeline.optimize(
         module, target, solver, costs, time_limit=time_limit, report=report, attach=attach
     )

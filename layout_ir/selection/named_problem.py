@@ -23,7 +23,7 @@ from math import isfinite
 from operator import getitem, index
 from typing import Any, NamedTuple
 
-from layout_ir.argument_checks import check_seconds
+from layout_ir.argument_checks import check_flags, check_seconds, checked_row
 from layout_ir.errors import LayoutError, public
 from layout_ir.selection.bit_sets import bits_of, only_member
 from layout_ir.selection.conflict import conflict_text, conflicting_uses
@@ -45,7 +45,7 @@ from layout_ir.selection.solver.selection_problem import (
     tree_edges,
     without_reorders,
 )
-from layout_ir.selection.solver.solve import solve
+from layout_ir.selection.solver.solve import check_solver, solve
 
 ReorderCost = Callable[[Any, Any, Any], float | None]
 """Of a value, the format it is in and the one it is to be in: the cost, or None or inf where that is not possible."""
@@ -109,7 +109,8 @@ class NamedProblem:
         Raises LayoutError where an option is not of its operands and results, where all cost None or inf, and where
         a name is taken.
         """
-        operands, results = tuple(operands), tuple(results)
+        operands = checked_row(f"op {name!r}: operands", operands)
+        results = checked_row(f"op {name!r}: results", results)
         if name in self._ops:
             raise LayoutError(f"there are two ops {name!r}: each needs a name of its own")
         for k, value in enumerate(results):
@@ -220,6 +221,8 @@ class NamedProblem:
         Raises Infeasible where no choice is possible, naming the ops that do not agree, and LayoutError for an unknown
         solver, one that proves nothing where a proof is wanted, and `extra` entries that a certificate has itself.
         """
+        check_solver(solver)
+        check_flags(certificate=certificate, lazy=lazy)
         if solver != "exact" and (certificate or lazy):
             raise LayoutError(f"solver {solver!r} proves nothing: a certificate and lazy need 'exact'")
         if time_limit is not None:

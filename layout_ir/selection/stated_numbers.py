@@ -13,6 +13,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.selection.solver.certificate import certify as certify_whole
 from layout_ir.selection.solver.elimination import TABLE_LIMIT
 from layout_ir.selection.solver.selection_problem import Matrix, OpNode, Problem, Solution
+from layout_ir.selection.solver.solve import check_solver
 from layout_ir.selection.solver.solve import solve as solve_whole
 
 
@@ -22,6 +23,7 @@ def solve(problem: Problem, solver: str = "exact", time_limit: float | None = No
     Raises LayoutError for an unknown solver, a problem that is not whole (`check_problem`) and a time limit that is no
     number of seconds, and Infeasible where no choice is possible.
     """
+    check_solver(solver)
     _check(problem, time_limit)
     return solve_whole(problem, solver, time_limit)
 

@@ -100,6 +100,14 @@ def test_costs_that_were_kept_are_those_that_the_choice_was_made_by(tmp_path: Pa
     assert said["measured"] > 0 and said["low"] == said["high"]
 
 
+def test_negative_threads_are_refused_where_no_price_is_measured() -> None:
+    with pytest.raises(
+        LayoutError, match=r"threads = 4 says on how many threads prices are measured, and none"
+    ):
+        optimize(parse(RESIDUAL), "blocked8", threads=4)
+    assert optimize(parse(RESIDUAL), "blocked8") is not None
+
+
 def test_prices_are_of_so_many_threads() -> None:
     measured_costs(parse(RESIDUAL), "blocked8", answers=Beads("nchw"), threads=2, seconds=1e6)
     assert [source.threads for source in kept_prices().prices] == [2]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 from layout_ir.api.execute import run
+from layout_ir.diagnostics import LocatedError
 from layout_ir.dialects.layout import ReorderOp, is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.passes.fold_reorders import fold_reorders
@@ -14,6 +19,7 @@ from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.prepack_constants import prepack_constants
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.reorder_report import traffic
+from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
 from tests.passes.programs import random_program
@@ -127,9 +133,48 @@ def test_negative_naive_keeps_its_reorders():
     assert count[0] > count[1]
 
 
-def test_negative_a_file_of_costs_is_not_read():
+_TABLE = """{"unit": "ticks", "missing": "model",
+ "reorder": [{"from": "nchw", "to": "nChw8c", "cost": 1}, {"from": "nChw8c", "to": "nchw", "cost": 1}]}"""
+
+
+def test_a_file_of_costs_is_read_as_its_costs_are(tmp_path: Path):
+    table = tmp_path / "costs.json"
+    table.write_text(_TABLE)
+    module, _ = random_program(3, 14)
+    again, named = module.clone(), module.clone()
+    solutions = [
+        optimize(module, "blocked8", costs=load_costs(str(table))),
+        optimize(again, "blocked8", costs=table),
+        optimize(named, "blocked8", costs=str(table)),
+    ]
+    assert solutions[0] == solutions[1] == solutions[2]
+    assert str(module) == str(again) == str(named)
+
+
+def test_negative_a_file_of_costs_that_is_wrong_is_named_with_the_place_in_it(tmp_path: Path):
+    table = tmp_path / "costs.json"
+    table.write_text('{"unit": "ns"')
     module = parse("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { func.return %x : tensor<3xf32> }")
-    with pytest.raises(
-        LayoutError, match=r"costs are a CostModel, not 'costs\.json': .*load_costs reads a file"
-    ):
-        optimize(module, costs="costs.json")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(LayoutError, match=rf"^{re.escape(str(table))}:1:14: "):
+        optimize(module, costs=table)
+    with pytest.raises(LayoutError, match=rf"^{re.escape(str(tmp_path / 'none.json'))}: cannot be read"):
+        optimize(module, costs=tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("costs", [3, b"costs.json", "costs\0.json", {}], ids=repr)
+def test_negative_what_are_no_costs_is_named_where_no_layout_is_open(costs: object):
+    module = parse("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { func.return %x : tensor<3xf32> }")
+    with pytest.raises(LayoutError, match=r"^costs = "):
+        optimize(module, costs=costs)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"solver": "guess"}, {"solver": None}, {"time_limit": -1}, {"target": "none"}, {"attach": "no"}],
+    ids=str,
+)
+def test_negative_arguments_that_no_program_can_have_are_no_errors_of_a_program(wrong: dict[str, Any]):
+    module = parse("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { func.return %x : tensor<3xf32> }")
+    with pytest.raises(LayoutError, match=str(next(iter(wrong)))) as caught:
+        optimize(module, **wrong)
+    assert not isinstance(caught.value, LocatedError)

@@ -297,6 +297,21 @@ def test_negative_an_unknown_solver_and_a_proof_that_there_is_none_are_refused()
     assert "unknown solver 'best'" in message_of(chain(), solver="best")
     assert "proves nothing" in message_of(chain(), solver="greedy", certificate=True)
     assert "time_limit = -1" in message_of(chain(), time_limit=-1)
+    assert "certificate = 'no'" in message_of(chain(), certificate="no")
+    assert "lazy = 1" in message_of(chain(), lazy=1)
+
+
+def test_negative_an_unknown_solver_is_refused_before_the_problem_is_looked_at():
+    problem = NamedProblem(every(1))
+    problem.add_op("out", ("x",), (), [Option(("a",), ())])
+    for solver in ("best", None, ["exact"]):
+        assert f"unknown solver {solver!r}" in message_of(problem, solver=solver)
+
+
+def test_negative_a_text_is_no_row_of_values():
+    for operands, results in (("xy", ()), ((), "zw")):
+        with pytest.raises(LayoutError, match=r"op 'op': (operands 'xy'|results 'zw') is no row of names"):
+            chain().add_op("op", operands, results, [Option((), ())])
 
 
 def test_negative_greedy_into_a_dead_end_is_said_to_be_greedy():
@@ -332,7 +347,6 @@ def test_negative_values_without_a_maker_are_named():
         (("op", ("x",), (), [Option(("a",), (), -1)]), "costs are numbers from 0 on"),
         (("op", ("x",), (), [Option(("a",), (), nan)]), "costs are numbers from 0 on"),
         (("op", ("x",), (), [Option(("a",), (), 0.5)]), "give the problem a resolution"),
-        (("op", ("x",), (), [Option(("a",), (), "1")]), "which is no number"),  # pyright: ignore
         (("op", ("x",), (), [Option(("a",), (), 2**60)]), "count in a larger unit"),
     ],
 )

@@ -42,13 +42,18 @@ def solve(problem: Problem, solver: str = "exact", time_limit: float | None = No
 
     Raises LayoutError for an unknown solver, and Infeasible where no choice is possible.
     """
+    check_solver(solver)
     if solver == "greedy":
         return solve_greedy(problem)
     if solver == "naive":
         return solve_preferred(problem)
-    if solver != "exact":
-        raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
     return solve_exact(problem, time_limit)
+
+
+def check_solver(solver: object) -> None:
+    """Raises LayoutError for what is the name of no solver."""
+    if not isinstance(solver, str) or solver not in SOLVERS:
+        raise LayoutError(f"unknown solver {solver!r}: solvers are {', '.join(SOLVERS)}")
 
 
 def solve_exact(

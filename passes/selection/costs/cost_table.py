@@ -13,12 +13,14 @@ costs. `"missing": "forbid"` makes a reorder that is not listed impossible.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.argument_checks import checked_path
 from layout_ir.diagnostics import Diagnostic, Location, PassError, Severity, emit
 from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
@@ -142,6 +144,25 @@ def _is(fmt: Format, layout: Layout) -> bool:
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
+
+
+def costs_given(costs: object, *, threads: int | None = None) -> CostModel | None:
+    """The argument `costs` of a call: a CostModel as it is, of a path, or a name that `load_costs` knows, what the file
+    says; None for None.
+
+    Raises LayoutError for anything else, and for what `load_costs` does not read, beginning with the place in the file.
+    """
+    if costs is None or isinstance(costs, CostModel):
+        return costs
+    if not isinstance(costs, str | os.PathLike):
+        raise LayoutError(
+            f"costs = {costs!r} is neither a CostModel nor the path of a cost table or of measured prices"
+        )
+    path = checked_path(costs, "costs")  # pyright: ignore[reportUnknownArgumentType]
+    try:
+        return load_costs(path, threads=threads)
+    except PassError as error:
+        raise LayoutError(f"{error.location or path}: {error}") from error
 
 
 def load_costs(path: str | Sequence[str], *, threads: int | None = None) -> CostModel:
