@@ -39,10 +39,12 @@ from xdsl.printer import Printer
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import name_of
+from layout_ir.argument_checks import checked_integer
 from layout_ir.dialects.layout import FormatAttr, OpaqueAttr
 from layout_ir.dialects.layout.dense_elements import elements_text
 from layout_ir.dialects.layout.irdl_segments import segment_sizes
 from layout_ir.elements.splats import is_splat
+from layout_ir.errors import LayoutError
 
 _ELIDED_HANDLE = "__elided__"
 ELIDED = f"dense_resource<{_ELIDED_HANDLE}>"
@@ -102,6 +104,10 @@ class ProgramPrinter(Printer):
             print_properties_as_attributes=print_properties_as_attributes,
             print_debuginfo=print_debuginfo,
         )
+        if elide_above is not None and checked_integer("elide_above =", elide_above) < 0:
+            raise LayoutError(
+                f"constants of more than {elide_above} elements: a number from 0 on is expected"
+            )
         self._elide_above = elide_above
         self._is_for_irdl = is_for_irdl
         self._aliases: dict[tuple[FormatAttr, tuple[str, ...]], str] = {}

@@ -52,7 +52,7 @@ from layout_ir.rendering import (
     one_line,
 )
 from layout_ir.tools import expectations
-from layout_ir.tools.commands.arguments import add_input_shapes
+from layout_ir.tools.commands.arguments import add_input_shapes, count
 from layout_ir.tools.layout_opt_usage import Abort, abort, check_repeated, improve_usage
 from layout_ir.tools.program import check_is_model, check_output, input_shapes
 from layout_ir.version import __version__
@@ -98,7 +98,7 @@ class LayoutOptMain(xDSLOptMain):
         super().register_all_arguments(arg_parser)
         arg_parser.add_argument(
             "--elide-constants",
-            type=int,
+            type=count,
             metavar="N",
             help="print constants of more than N elements as dense_resource<__elided__>: the result can be read "
             "back and transformed, but no longer run; default: print everything",

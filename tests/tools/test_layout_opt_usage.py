@@ -57,7 +57,8 @@ def test_negative_wrong_pipelines_and_targets_are_pointed_at(args: list[str], pl
     ("args", "message"),
     [
         (["--optimise"], "error: unrecognized arguments: --optimise"),
-        (["--elide-constants=few"], "error: argument --elide-constants: invalid int value: 'few'"),
+        (["--elide-constants=few"], "error: argument --elide-constants: 'few' is no whole number"),
+        (["--elide-constants=-1"], "error: argument --elide-constants: '-1' is no whole number"),
     ],
 )
 def test_negative_wrong_options_are_errors(args: list[str], message: str):

@@ -79,6 +79,22 @@ def test_negative_an_op_without_a_form_in_onnx_leaves_no_file(
     assert not out.exists()
 
 
+def test_negative_threads_without_measured_prices_are_refused(
+    program: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["optimize", program, "--threads", "4"]) == 1
+    assert "--threads 4 says on how many threads prices are measured" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", ["-1", "few"])
+def test_negative_constants_are_elided_above_a_number(
+    program: str, count: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as caught:
+        main(["optimize", program, f"--elide-constants={count}"])
+    assert caught.value.code == 2 and "is no whole number from 0 on" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option", ["--inputs=free", "--outputs=free", "--time-limit=3"])
 def test_negative_what_is_for_models_is_refused_for_programs(
     program: str, option: str, capsys: pytest.CaptureFixture[str]

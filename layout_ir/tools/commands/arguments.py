@@ -32,6 +32,17 @@ INPUT_SHAPE_HELP = (
 )
 
 
+def count(text: str) -> int:
+    """The whole number from 0 on that an argument says, as argparse asks for it; else raises ArgumentTypeError."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on")
+    return number
+
+
 def add_input_shapes(parser: argparse.ArgumentParser) -> None:
     """Adds `--shape NAME=EXTENTS`, which every command that reads a model takes, to `parser`; `args.shapes` lists
     them."""

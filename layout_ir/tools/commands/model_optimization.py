@@ -27,6 +27,8 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.tools.program import input_shapes, shipped_network
 
     check_options(args)
+    if args.threads is not None:
+        raise LayoutError(f"--threads is for prices of programs: the target {args.target} measures nothing")
     path = shipped_network(args.model) if args.model.startswith("onnx:") else args.model
     draws = args.html is not None or args.svg is not None
     if draws:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.drawing.drawn_graph import bytes_text
 from layout_ir.errors import LayoutError, printable
-from layout_ir.tools.commands.arguments import add_input_shapes
+from layout_ir.tools.commands.arguments import add_input_shapes, count
 from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--solver",
         default="exact",
         metavar="NAME",
-        help="exact (proven least cost), or greedy for comparison",
+        help="exact (proven least cost); or, for comparison, greedy (every op for itself, in program order) or naive "
+        "(every op its cheapest option, whatever the reorders cost)",
     )
     parser.add_argument(
         "--costs",
@@ -157,7 +158,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--elide-constants",
-        type=int,
+        type=count,
         metavar="N",
         help="leave out the values of constants of more than N elements",
     )
@@ -204,6 +205,11 @@ def run(args: argparse.Namespace) -> int:
     ):
         if given:
             raise LayoutError(f"{name} is for ONNX models that stay models (--target onnx)")
+    if args.threads is not None and args.measure == "off" and args.costs is None:
+        raise LayoutError(
+            f"--threads {args.threads} says on how many threads prices are measured, and none are used: give --measure "
+            "deciding or all, or measured prices by --costs"
+        )
     object_file = _object_file(args)
     draws = args.html is not None or args.svg is not None
     if draws:
