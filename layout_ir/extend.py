@@ -45,10 +45,11 @@ from layout_ir.interfaces import (
 )
 from layout_ir.passes.pad_queries import held_pad
 from layout_ir.passes.selection.costs.cost_model import CostModel, Rates
+from layout_ir.passes.selection.options import tensor_formats
 from layout_ir.passes.selection.options.conv_kernels import ConvKernel, ConvShape, Model, Target
 from layout_ir.passes.selection.options.models import MODELS
 from layout_ir.passes.selection.options.targets import register_target
-from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, nbytes, row_major, shape_of
+from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, shape_of
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 __all__ = [
@@ -79,6 +80,11 @@ __all__ = [
     "register_target",
     "row_major",
 ]
+
+
+# Models of ours call the two thousands of times for a network, users' a few.
+nbytes = public(tensor_formats.nbytes)
+row_major = public(tensor_formats.row_major)
 
 
 @public

@@ -24,6 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import name_of_op
 from layout_ir.entry_points import load_ops
+from layout_ir.errors import LayoutError
 
 Entry = TypeVar("Entry")
 
@@ -92,11 +93,16 @@ class PadBehaviour:
     """What ops of a class that is not ours do with pads: the two answers of `LayoutOp`, given from outside.
 
     `reads(op, operand)` is `pad_reads`; `leaves(op)` is what the result's pads hold, given the types of op's operands
-    and the Format of its result (None: unknown).
+    and the Format of its result (None: unknown). Raises LayoutError where one is no function.
     """
 
     reads: Callable[[Operation, int], tuple[PadRead, ...]] = _reads_nothing
     leaves: Callable[[Operation], float | None] = _leaves_unknown
+
+    def __post_init__(self) -> None:
+        for name, given in (("reads", self.reads), ("leaves", self.leaves)):
+            if not callable(given):
+                raise LayoutError(f"{name} of a PadBehaviour is a function, not {given!r}")
 
 
 PAD_BEHAVIOURS = OpRegistry[PadBehaviour]()

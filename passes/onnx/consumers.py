@@ -264,7 +264,9 @@ def consumer_named(name: str) -> Consumer:
         if name == f"{BLOCKED}{block}":
             return _blocked(name, block)
     if not isinstance(name, str) or name not in CONSUMERS:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LayoutError(f"no consumer is called '{name}': there are {', '.join((*CONSUMERS, BLOCKED))}")
+        raise LayoutError(
+            f"unknown target {name!r} for an ONNX model that stays one: targets are {', '.join((*CONSUMERS, BLOCKED))}"
+        )
     return CONSUMERS[name]
 
 

@@ -95,7 +95,7 @@ def model(*options: Any) -> Callable[..., Any]:
         (model(LayoutOption((BLOCKED,), (BLOCKED,), 1, name=5)), r"name = 5 is no str"),  # pyright: ignore
         (model("nchw"), r"is no LayoutOption"),
         (model(), r"no option on target blocked8, whatever formats are known"),
-        (lambda op, candidates, target: None, r"gives None: no options"),
+        (lambda op, candidates, target: None, r"gives None: expected LayoutOptions"),
         (lambda op, candidates, target: op.missing, r"AttributeError: .*missing"),
     ],
 )

@@ -234,6 +234,7 @@ def test_the_command_optimizes_for_blocked_channels(
 
 def test_negative_an_unknown_target_is_named() -> None:
     with pytest.raises(
-        LayoutError, match="no consumer is called 'ort-gpu': there are onnx, ort-cpu, ort-cpu-blocked"
+        LayoutError,
+        match=r"unknown target 'ort-gpu' for an ONNX model .*: targets are onnx, ort-cpu, ort-cpu-blocked",
     ):
         li.optimize_onnx(_squeezed(), "ort-gpu")

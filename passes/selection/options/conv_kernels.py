@@ -6,6 +6,7 @@ Formats that reach it, by its model in `models.py`, unless the `refine` hook of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,7 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
+from layout_ir.argument_checks import check_flags, checked_integer
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import BUILT_IN, CostModel, Rates
@@ -89,9 +91,16 @@ def no_caveat() -> str | None:
     return None
 
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A named set of kernels, and how fast the machine is. Raises LayoutError for a part of another type."""
+    """A named set of kernels, and how fast the machine is.
+
+    Raises LayoutError for a part of another type, for a name of other characters than letters, digits, `_`, `.`, `+`
+    and `-`, and for a panel of less than no column.
+    """
 
     name: str
     summary: str = ""
@@ -116,11 +125,24 @@ class Target:
     state. Costs that a call or a command names take precedence."""
 
     def __post_init__(self) -> None:
-        for what, kind, word in (("name", str, "a str"), ("rates", Rates, "Rates")):
+        for what, kind, word in (
+            ("name", str, "a str"),
+            ("summary", str, "a str"),
+            ("rates", Rates, "Rates"),
+        ):
             if not isinstance(getattr(self, what), kind):
                 raise LayoutError(
                     f"{what} of a target is {word}, not of type {type(getattr(self, what)).__name__}"
                 )
+        if _NAME.fullmatch(self.name) is None:
+            raise LayoutError(
+                f"{self.name!r} is no name of a target: expected letters, digits, '_', '.', '+' and '-'"
+            )
+        if checked_integer("panel of a target =", self.panel) < 0:
+            raise LayoutError(
+                f"panel = {self.panel} of target {self.name}: a panel has a column or more, or is 0"
+            )
+        check_flags(refines_locally=self.refines_locally)
         if self.costs is not None and not isinstance(self.costs, CostModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LayoutError(
                 f"costs of target {self.name} is a CostModel, not of type {type(self.costs).__name__}"

@@ -258,9 +258,12 @@ def _asked(who: str, op: Operation, options: Callable[[], Iterable[LayoutOption]
     try:
         with unforeseen_as_error(subject, PassError):
             given = cast("object", options())
-            if given is None:
-                raise LayoutError("gives None: no options")
+            if not isinstance(given, Iterable):
+                what = "None" if given is None else f"{given!r}"
+                raise LayoutError(f"gives {what}: expected LayoutOptions, yielded or in a list")
             return checked(op, list(cast("Iterable[object]", given)), f"{subject}: options")
+    except PassError:  # which names the model and the op
+        raise
     except UnforeseenError as error:
         raise PassError(str(error), op) from error
     except LayoutError as error:
@@ -352,8 +355,10 @@ def _fitting(option: object, operands: Sequence[SSAValue], results: Sequence[SSA
         raise LayoutError(f"cost = {cost!r} is no int")
     if not 0 <= cost < COST_LIMIT:
         raise LayoutError(f"cost = {cost} is not in [0, 2^48)")
-    pairs = cast("Iterable[object]", option.in_place)
-    for pair in pairs:
+    pairs = cast("object", option.in_place)
+    if not isinstance(pairs, tuple | list):
+        raise LayoutError(f"in_place = {pairs!r} is no tuple of pairs of an operand and a result")
+    for pair in cast("Sequence[object]", pairs):
         numbers = cast("Sequence[object]", pair if isinstance(pair, tuple | list) else ())
         if len(numbers) != 2 or any(type(n) is not int or n < 0 for n in numbers):
             raise LayoutError(f"in_place: {pair!r} is no pair of an operand and a result")

@@ -88,7 +88,11 @@ def sums_bytes_exactly(library: ctypes.CDLL) -> bool:
 
 @lru_cache(maxsize=4)
 def load(path: Path) -> ctypes.CDLL:
-    """The library, with its symbols to itself: torch carries a oneDNN along as well. Raises OSError."""
+    """The library, with its symbols to itself: torch carries a oneDNN along as well. Raises OSError.
+
+    Where the environment does not say which driver of OpenCL the SYCL build is to take, it does from here on, for the
+    whole process: OpenCL looks for its drivers when an engine is made, which is after this.
+    """
     if is_sycl(path):
         # Without the name of the driver there, this build has no CPU engine.
         driver = path.parent / "libintelocl.so"

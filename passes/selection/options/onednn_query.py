@@ -51,7 +51,7 @@ def _library() -> tuple[ctypes.CDLL, c_void_p]:
     """The library and a CPU engine. Raises OSError or _Refused."""
     path = next(installed(), None)
     if path is None:
-        raise OSError("the package 'onednn' is not installed")
+        raise OSError("oneDNN is not installed: pip install 'layout-ir[run]'")
     library = load(path)
     library.dnnl_primitive_desc_query_md.restype = c_void_p
     library.dnnl_primitive_desc_query_md.argtypes = [c_void_p, c_int, c_int]

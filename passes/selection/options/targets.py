@@ -75,20 +75,13 @@ _BY_PROCESSOR: dict[str, Callable[[str], str]] = {
 """Names of which this machine's processor says what target they stand for."""
 
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
-
-
 def register_target(target: Target) -> None:
     """Lets passes and commands of this process find `target` by its name.
 
-    Raises LayoutError where another target has that name, or where it is no name: letters, digits, `_`, `.`, `+`, `-`.
+    Raises LayoutError where another target has that name.
     """
     if not isinstance(target, Target):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(f"a target is a Target, not of type {type(target).__name__}")
-    if not isinstance(cast("object", target.name), str) or _NAME.fullmatch(target.name) is None:
-        raise LayoutError(
-            f"{target.name!r} is no name of a target: expected letters, digits, '_', '.', '+' and '-'"
-        )
     if target.name in _BY_PROCESSOR or _targets.get(target.name, target) is not target:
         raise LayoutError(f"there is a target '{target.name}' already")
     _targets[target.name] = target

@@ -100,6 +100,7 @@ FMT, OIHW = Format.from_tag("nchw"), Format.from_tag("oihw")
         (LayoutOption(cast("Any", "nchw"), (FMT,), 1), r"ins = 'nchw' is no tuple of Formats"),
         (LayoutOption((FMT, OIHW), (FMT,), 1, ((1, 0),)), r"in_place pairs tensor<17x17x1x1xf32, .*"),
         (LayoutOption((FMT, OIHW), (FMT,), 1, cast("Any", (0,))), r"in_place: 0 is no pair"),
+        (LayoutOption((FMT, OIHW), (FMT,), 1, cast("Any", 0)), r"in_place = 0 is no tuple of pairs"),
         ((FMT, OIHW), r"= \(.*\) is no LayoutOption"),
     ],
 )
@@ -109,8 +110,9 @@ def test_options_of_models_are_checked(option: Any, message: str):
 
     MODELS.register("test.op", my_model)
     start = r"^model .*my_model of test.op: options(\[1\] )?"
-    with pytest.raises(PassError, match=start + message):
+    with pytest.raises(PassError, match=start + message) as caught:
         optimize(_program(), "blocked8")
+    assert str(caught.value).count("my_model") == 1
 
 
 def _raises(op: Operation, candidates: Any, target: Any) -> list[LayoutOption]:
@@ -119,6 +121,10 @@ def _raises(op: Operation, candidates: Any, target: Any) -> list[LayoutOption]:
 
 def _nothing(op: Operation, candidates: Any, target: Any) -> Any:
     return None
+
+
+def _number(op: Operation, candidates: Any, target: Any) -> Any:
+    return 3
 
 
 def _late(op: Operation, candidates: Any, target: Any) -> Iterator[LayoutOption]:
@@ -130,7 +136,8 @@ def _late(op: Operation, candidates: Any, target: Any) -> Iterator[LayoutOption]
     ("model", "message"),
     [
         (_raises, "model _raises of test.op: IndexError: list index out of range"),
-        (_nothing, "model _nothing of test.op: gives None"),
+        (_nothing, "model _nothing of test.op: gives None: expected LayoutOptions"),
+        (_number, "model _number of test.op: gives 3: expected LayoutOptions"),
         (_late, "model _late of test.op: KeyError: 'late'"),
     ],
 )
