@@ -72,8 +72,9 @@ TRACEBACK_VARIABLE = "LAYOUT_IR_TRACEBACK"
 
 
 def wants_traceback() -> bool:
-    """Whether the user asked for the traceback of an UnforeseenError, by `TRACEBACK_VARIABLE`."""
-    return bool(os.environ.get(TRACEBACK_VARIABLE))
+    """Whether the user asked for the traceback of an UnforeseenError, by `TRACEBACK_VARIABLE`: any value but nothing,
+    0, false, no and off, in letters of either case, asks for it."""
+    return os.environ.get(TRACEBACK_VARIABLE, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 def show_traceback(error: BaseException) -> None:

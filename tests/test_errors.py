@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from layout_ir.errors import LayoutError, UnforeseenError, public, unforeseen_as_error
+from layout_ir.errors import LayoutError, UnforeseenError, public, unforeseen_as_error, wants_traceback
 
 
 def test_what_nobody_foresaw_names_its_subject_and_keeps_its_cause():
@@ -50,6 +50,20 @@ def test_negative_what_was_foreseen_passes_through(error: BaseException):
     with pytest.raises(type(error)) as caught, unforeseen_as_error("op", KeyError):
         raise error
     assert caught.value is error
+
+
+@pytest.mark.parametrize("text", ["1", "yes", "TRUE", "on"])
+def test_a_traceback_is_asked_for(text: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LAYOUT_IR_TRACEBACK", text)
+    assert wants_traceback()
+
+
+@pytest.mark.parametrize("text", ["", "0", "off", "False", "no", None])
+def test_negative_a_traceback_is_not_asked_for(text: str | None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("LAYOUT_IR_TRACEBACK", raising=False)
+    if text is not None:
+        monkeypatch.setenv("LAYOUT_IR_TRACEBACK", text)
+    assert not wants_traceback()
 
 
 @public

@@ -12,8 +12,9 @@ belongs to us or to root and is not writable to others, or sticky. Files are ope
 could change; one that is a link or has another name, that is no regular file, not ours or writable to others, or too
 large, is not used. Where the folder fails nothing is kept, and a warning says so once.
 
-The folder is $LAYOUT_IR_CACHE, or layout-ir in the user's cache folder; LAYOUT_IR_CACHE=off turns it off. There may be
-other files in it; they are left alone.
+The folder is $LAYOUT_IR_CACHE, or layout-ir in the user's cache folder; LAYOUT_IR_CACHE=off turns it off. A relative
+path, which would be another folder wherever a program starts, does not count. There may be other files in the folder;
+they are left alone.
 """
 
 from __future__ import annotations
@@ -50,10 +51,12 @@ _MOST_LINKS = 40
 def folder() -> Path | None:
     """Where files are kept; None if nowhere."""
     chosen = os.environ.get("LAYOUT_IR_CACHE")
-    if chosen is not None:
-        return Path(chosen) if chosen not in ("", "off") else None
+    if chosen is not None and (chosen == "" or chosen.lower() == "off"):
+        return None
+    if chosen is not None and os.path.isabs(chosen):  # it counts only then, as does the other
+        return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(base):  # it counts only then
+    if os.path.isabs(base):
         return Path(base) / "layout-ir"
     try:
         return Path.home() / ".cache" / "layout-ir"

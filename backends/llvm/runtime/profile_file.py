@@ -58,13 +58,24 @@ _state: dict[str, MachineProfile | None] = {}
 
 
 def calibration_mode() -> str:
-    """`off`, `on` or `force`, as the environment says. Raises LayoutError where it says something else."""
-    chosen = os.environ.get(VARIABLE, "")
+    """`off`, `on` or `force`, as the environment says, in letters of either case. Raises LayoutError where it says
+    something else."""
+    chosen = os.environ.get(VARIABLE, "").strip().lower()
     if not chosen:
         return "off" if os.environ.get("CI", "").lower() in ("true", "1") else "on"
     if chosen not in _MODES:
-        raise LayoutError(f"{VARIABLE} is '{chosen}': one of {', '.join(_MODES)} is needed")
+        raise LayoutError(f"{VARIABLE} is '{os.environ[VARIABLE]}': one of {', '.join(_MODES)} is needed")
     return chosen
+
+
+def _mode() -> str:
+    """`calibration_mode`; where the environment says what is no mode, `off`, with a warning: whoever compiles a reorder
+    has not asked for this machine to be measured."""
+    try:
+        return calibration_mode()
+    except LayoutError as error:
+        warnings.warn(f"{error}; nothing is measured, as with off", RuntimeWarning, stacklevel=2)
+        return "off"
 
 
 def profile_name(machine: Machine) -> str:
@@ -123,7 +134,7 @@ def measured_once(volume: int) -> None:
     with _lock:
         if "measured" in _state:
             return
-        mode, profile = calibration_mode(), None
+        mode, profile = _mode(), None
         is_due = mode == "force" or (mode == "on" and host().measured is None)
         folder = code_cache.folder() if is_due and code_cache.keeps() else None
         if mode == "force" or folder is not None:
@@ -161,7 +172,7 @@ def _measured(folder: Path | None, *, insists: bool) -> MachineProfile | None:
 
 
 def _source(machine: Machine) -> MachineProfile | None:
-    mode = calibration_mode()
+    mode = _mode()
     if mode == "off":
         return None
     return _state.get("measured") or (kept_profile(machine) if mode == "on" else None)

@@ -455,6 +455,17 @@ def test_a_home_and_a_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert code_cache.folder() == tmp_path / "home" / ".cache" / "layout-ir"
 
 
+@pytest.mark.parametrize("variable", ["LAYOUT_IR_CACHE", "XDG_CACHE_HOME"])
+def test_negative_a_relative_folder_does_not_count(
+    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.delenv("LAYOUT_IR_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(variable, "kept/here")
+    assert code_cache.folder() == tmp_path / "home" / ".cache" / "layout-ir"
+
+
 def test_off_writes_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LAYOUT_IR_CACHE", "off")
     assert _works(_code())

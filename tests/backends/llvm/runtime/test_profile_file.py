@@ -151,6 +151,25 @@ def test_continuous_integration_plans_by_what_is_built_in(
     assert calibration_mode() == mode
 
 
+@pytest.mark.parametrize("text", ["ON", "Force", " off "])
+def test_the_mode_may_be_written_in_letters_of_either_case(text: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LAYOUT_IR_CALIBRATE", text)
+    assert calibration_mode() == text.strip().lower()
+
+
+def test_negative_with_another_word_reorders_are_compiled_and_nothing_is_measured(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LAYOUT_IR_CALIBRATE", "often")
+    host.cache_clear()
+    with pytest.warns(
+        RuntimeWarning, match="LAYOUT_IR_CALIBRATE is 'often': one of off, on, force is needed"
+    ):
+        assert host().measured is None
+        measured_once(host().l2 + 1)
+    assert not cache.exists() or not list(cache.iterdir())
+
+
 def test_negative_another_word_in_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LAYOUT_IR_CALIBRATE", "often")
     with pytest.raises(LayoutError, match="LAYOUT_IR_CALIBRATE is 'often': one of off, on, force is needed"):
