@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from layout_ir.api.reordering import reorder
     from layout_ir.arrays.descriptor import TensorDesc
     from layout_ir.diagnostics import collect_remarks
-    from layout_ir.errors import LayoutError
-    from layout_ir.frontends.onnx import from_onnx
+    from layout_ir.errors import LayoutError, UnforeseenError
+    from layout_ir.frontends.onnx import OnnxImportError, from_onnx
     from layout_ir.passes.explain_reorders import explain
     from layout_ir.passes.open_layouts import open_layouts
     from layout_ir.version import __version__ as __version__
@@ -60,9 +60,11 @@ _WHERE = {
     "LayoutError": "errors",
     "Memory": "api.memory",
     "Nest": "algebra.refinement",
+    "OnnxImportError": "frontends.onnx.import_error",
     "Pad": "algebra.layout",
     "ProgramError": "api.program_text",
     "TensorDesc": "arrays.descriptor",
+    "UnforeseenError": "errors",
     "ascontiguousarray": "api.array_copies",
     "WeightPacking": "api.prepacking",
     "collect_remarks": "diagnostics",
@@ -100,7 +102,7 @@ _WHERE = {
 _MODULES = ("extend", "ir")
 """Public modules."""
 
-# Without `compile` and `print`, so that `from layout_ir import *` leaves the builtins alone.
+# Without `compile` and `print`, which are public too: `from layout_ir import *` leaves the builtins alone.
 __all__ = [
     "HOLE",
     "NONE",
@@ -112,9 +114,11 @@ __all__ = [
     "LayoutError",
     "Memory",
     "Nest",
+    "OnnxImportError",
     "Pad",
     "ProgramError",
     "TensorDesc",
+    "UnforeseenError",
     "WeightPacking",
     "ascontiguousarray",
     "collect_remarks",

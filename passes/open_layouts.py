@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp, NoneAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from layout_ir.argument_checks import check_program
+from layout_ir.argument_checks import check_flags, check_program
 from layout_ir.dialects.layout import AnyAttr, ReorderOp, has_layout, is_any, is_tensor, with_format
 from layout_ir.dialects.nn import NN
 from layout_ir.passes.layout_pass import LayoutPass, errors_of_pass
@@ -49,9 +49,10 @@ def open_layouts(module: ModuleOp, arguments: bool = False, results: bool = Fals
 
     With `arguments`, the arguments of functions with a body are opened too, with `results` what they return: their
     signatures then say `#layout.any`, and what is chosen for them is up to the callers. Reorders at the edges are not
-    counted. Raises LayoutError where `module` is no module.
+    counted. Raises LayoutError where `module` is no module, and where the others are neither True nor False.
     """
     check_program(module)
+    check_flags(arguments=arguments, results=results)
     with errors_of_pass(LayoutOpenPass.name, module):
         return _open(module, arguments, results)
 

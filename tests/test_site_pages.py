@@ -57,7 +57,8 @@ def test_every_op_and_attribute_has_an_entry():
 def test_every_public_name_has_an_entry(page: str):
     module = import_module(MODULES[page])
     entries = set(re.findall(r"^::: \S*?(\w+)$|^## (\w+)$|^\| `(\w+)` \|", PAGES[page], re.MULTILINE))
-    assert {name for names in entries for name in names} >= set(module.__all__)
+    own = {"compile", "print"} if module is import_module("layout_ir") else set[str]()
+    assert {name for names in entries for name in names} >= {*module.__all__, *own}
 
 
 def test_every_command_has_an_entry():

@@ -155,7 +155,7 @@ def module_page(module_name: str) -> str:
     module = import_module(module_name)
     parts = [f"# {module_name}\n\n{_markdown(inspect.getdoc(module) or '')}"]
     constants: list[tuple[str, str]] = []
-    for name in sorted({*module.__all__, *(["print"] if module_name == "layout_ir" else [])}):
+    for name in sorted({*module.__all__, *(["compile", "print"] if module_name == "layout_ir" else [])}):
         value = getattr(module, name)
         if inspect.ismodule(value):
             page = next(

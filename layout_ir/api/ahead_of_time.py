@@ -55,7 +55,7 @@ def compile_object(
         return ReorderLibrary.of_program(reorders, machine, name=name, prefix=prefix, needs=needs)
     if not isinstance(reorders, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(
-            f"reorders are a program or a dict of (source, destination) by name, not a {type(reorders).__name__}"
+            f"reorders are a program or a dict of (source, destination) by name, not of type {type(reorders).__name__}"
         )
     units: list[Unit] = []
     for symbol, sides in reorders.items():

@@ -22,6 +22,8 @@ from layout_ir.api.measure_settings import MEASURE_SECONDS, Measure, check_measu
 from layout_ir.api.model_cache import ModelCache
 from layout_ir.argument_checks import (
     MOST_THREADS,
+    check_flags,
+    check_model_name,
     check_program,
     check_threads,
     checked_path,
@@ -81,7 +83,9 @@ def compile(
 
     Raises LayoutError where oneDNN is not installed, or the program has what cannot be executed, and OSError.
     """
+    check_flags(fuse=fuse, checked=checked, tune=tune, repeatable=repeatable)
     check_threads(threads, MOST_THREADS)
+    check_model_name(model)
     shapes = checked_shapes(shapes)
     library()
 

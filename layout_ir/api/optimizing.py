@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.argument_checks import checked_shapes
+from layout_ir.argument_checks import check_flags, check_model_name, checked_shapes
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
 from layout_ir.passes.onnx import model_certificate, optimize_model
@@ -53,6 +53,8 @@ def optimize_onnx(
     `layout_ir.passes.onnx.optimize_model` says what the other arguments are, and what is raised; LayoutError also where
     ONNX Runtime is needed and not installed, or does not take the model.
     """
+    check_flags(certificate=certificate)
+    check_model_name(source)
     shapes = checked_shapes(shapes)
     optimize = partial(optimize_model.optimize_orders, source, inputs=inputs, outputs=outputs, shapes=shapes)
     consumer = consumer_named(target)

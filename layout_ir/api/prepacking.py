@@ -27,7 +27,12 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.reshape import reshape
 from layout_ir.api.reorder_compilation import quantization_of_sides
-from layout_ir.argument_checks import check_threads
+from layout_ir.argument_checks import (
+    check_flags,
+    check_threads,
+    checked_integers,
+    checked_row,
+)
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import element_type_of, storage_of
 from layout_ir.elements.aligned_arrays import aligned_empty, aligned_zeros
@@ -58,6 +63,8 @@ class WeightPacking:
     none. A pair is the source's, which multiplies as the factors do that oneDNN is given, and the destination's, which
     divides. `channels` are the dims of output channels, which a number for each and the sums need: (0,) of
     (o, i, h, w), (0, 1) of (g, o, i, h, w), (1,) of a matmul's (k, n). `saturate` is that of `compile_reorder`.
+    Raises LayoutError for channels that are no dims one behind the other, sums of another kind, and what is of another
+    type.
     """
 
     source: TensorDesc
@@ -71,6 +78,16 @@ class WeightPacking:
         for name, side in (("source", self.source), ("destination", self.destination)):
             if not isinstance(side, TensorDesc):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise LayoutError(f"{name} of a weight is a TensorDesc, not {side!r}")
+        channels = checked_integers("channels of a weight =", self.channels)
+        first, shape = min(channels, default=0), self.source.shape
+        if channels != tuple(range(first, first + len(channels))) or not 0 <= first <= len(shape) - len(
+            channels
+        ):
+            raise LayoutError(f"channels {channels} are no dims of {shape}, one behind the other")
+        for kind in checked_row("compensation of a weight =", self.compensation):
+            if kind not in COMPENSATIONS:
+                raise LayoutError(f"unknown compensation {kind!r}: known are {', '.join(COMPENSATIONS)}")
+        check_flags(saturate=self.saturate)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -185,12 +202,6 @@ def _tasks_of(number: int, packing: WeightPacking, threads: int, volume: int) ->
             raise LayoutError(
                 f"packing keeps the shape: source has {source.shape}, destination has {destination.shape}"
             )
-        if list(channels) != list(
-            range(min(channels, default=0), len(channels) + min(channels, default=0))
-        ) or any(not 0 <= dim < src.rank for dim in channels):
-            raise LayoutError(f"channels {channels} are no dims of {source.shape}, one behind the other")
-        if unknown := [name for name in packing.compensation if name not in COMPENSATIONS]:
-            raise LayoutError(f"unknown compensation {unknown[0]!r}: known are {', '.join(COMPENSATIONS)}")
         if packing.compensation and not channels:
             raise LayoutError("compensation sums need the dims of the channels: give channels")
         if not src.nelems:

@@ -10,15 +10,16 @@ A program that is wrong is refused whole, with a `ProgramError` that has every m
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Dialect
 from xdsl.utils.exceptions import ParseError
 
 from layout_ir import registry
-from layout_ir.argument_checks import check_program
+from layout_ir.argument_checks import check_flags, check_program, checked_row
 from layout_ir.diagnostics import Diagnostic, Location, Severity
 from layout_ir.entry_points import multiverse
 from layout_ir.errors import LayoutError, public
@@ -67,10 +68,14 @@ def register_dialects(ctx: Context, without: Collection[str] = ()) -> None:
 
     Of those of one name that of this package is taken, none where it is in `without`.
     """
-    factories = {**registry.LACKING, **multiverse().all_dialects, **registry.DIALECTS}
-    for name, factory in factories.items():
+    for name, factory in _dialects().items():
         if name not in without:
             ctx.register_dialect(name, registry.with_additions(name, factory))
+
+
+def _dialects() -> dict[str, Callable[[], Dialect]]:
+    """What makes each dialect, by its name."""
+    return {**registry.LACKING, **multiverse().all_dialects, **registry.DIALECTS}
 
 
 @public
@@ -78,8 +83,17 @@ def context(*, allow_unregistered: bool = False, without: Collection[str] = ()) 
     """A new xDSL context with every dialect of xDSL, of installed packages and of this one.
 
     With `allow_unregistered`, ops and attributes of unknown dialects are taken in their generic form. Dialects named in
-    `without` are left out, so that others of these names can be registered.
+    `without` are left out, so that others of these names can be registered. Raises LayoutError where one of these names
+    is that of no dialect.
     """
+    check_flags(allow_unregistered=allow_unregistered)
+    without = checked_row("without =", without)
+    known = _dialects()
+    for name in without:
+        if name not in known:
+            raise LayoutError(
+                f"without names {name!r}, which is no dialect: there are {', '.join(sorted(known))}"
+            )
     ctx = Context(allow_unregistered=allow_unregistered)
     register_dialects(ctx, without)
     return ctx
@@ -99,6 +113,9 @@ def parse(
     Raises ProgramError, a LayoutError, with `file:line:col` of every mistake, and OSError where the file cannot be
     read.
     """
+    check_flags(allow_unregistered=allow_unregistered)
+    if ctx is not None and not isinstance(ctx, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError(f"ctx is a Context of xDSL, as layout_ir.context makes it, not {ctx!r}")
     if isinstance(source, os.PathLike):
         return parse_file(os.fspath(source), allow_unregistered=allow_unregistered, ctx=ctx)
     if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -153,11 +170,17 @@ def to_text(
     such a text can be read and transformed, not run.
     """
     check_program(module)
+    check_flags(generic=generic, for_irdl=for_irdl)
     return print_module(module, generic=generic, for_irdl=for_irdl, elide_above=elide_above)
 
 
+@public
 def print(module: ModuleOp, *, generic: bool = False, file: IO[str] | None = None) -> None:
-    """Writes what `to_text` gives to `file`, or to standard output where none is given."""
+    """Writes what `to_text` gives to `file`, an open one, or to standard output where none is given.
+
+    Raises LayoutError where `file` is something else, and what `to_text` raises."""
     import builtins
 
+    if file is not None and not callable(getattr(file, "write", None)):
+        raise LayoutError(f"file = {file!r} is no open file: expected what open(path, 'w') returns")
     builtins.print(to_text(module, generic=generic), end="", file=file)

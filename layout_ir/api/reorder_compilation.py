@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.algebra.layout import Layout
+from layout_ir.argument_checks import check_flags
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.elements.element_types import canonical_name
 from layout_ir.elements.quantization import Conversion, conversion_between
@@ -45,17 +47,30 @@ def compile_reorder(
     target: Machine | str | None = None,
     tune: bool = False,
 ) -> Reorder | ScaledReorder | DynamicKernel:
-    """A kernel `kernel(source_buffer, destination_buffer)`; see `layout_ir.backends.llvm.compile_reorder`.
+    """A kernel `kernel(source_buffer, destination_buffer)`, which moves every element from one layout to the other.
 
     Descriptors bring their element type, scale and zero point; of bare layouts `dtype` names the source's elements
     (f32 without it) and `dst_dtype` the destination's (those of the source without it). Where types or quantization
-    differ, elements are converted as `layout_ir.elements.quantization` defines. `scale`, `zero_point`, `beta` and
-    `saturate` are what `conversion_between` takes there. Numbers are compiled in; where arrays are given, the result is
-    a `ScaledReorder`, whose calls may bring others. Where extents of the descriptors are None, the kernel serves every
-    size of them, and its numbers must be compiled in; see `layout_ir.backends.llvm.runtime.dynamic_call.DynamicKernel`.
+    differ, elements are converted: a stored element stands for (stored - zero point) * scale, and the destination holds
+    what comes nearest to that, rounded to even, the nearest bound where it is out of range.
+
+    `scale` and `zero_point` are those of the one side that has integers or narrow floats, or a pair (source's,
+    destination's), None for none. A Python number is compiled in. An array of rank 0, or a list or an array with one
+    number for each index of dim number `dim`, is a run-time parameter: the result is then a `ScaledReorder`, whose
+    calls may bring others by `scale=`, `zero_point=` and `beta=`. With `beta`, a number or an array of rank 0, beta
+    times what the destination held before is added. With `saturate`, what is too large for a float of 8 bits becomes
+    its greatest number, not infinity or NaN.
+
+    `threads` is how many threads share a call at most (None: as many as there are CPUs to run on); small reorders take
+    fewer. `target` is what the code is made for: this machine without it, or a name such as "x86-64-v3" of one whose
+    code runs here. With `tune` a handful of plans is measured and the fastest kept, for every later call with `tune`.
+
+    Where extents of the descriptors are None, the result is a `DynamicKernel`, which serves every size of them and has
+    its numbers compiled in.
 
     Raises LayoutError where descriptors and arguments disagree, and where no kernel moves the layouts.
     """
+    check_flags(saturate=saturate, tune=tune)
     src_name = dtype_of_side(source, dtype) or "f32"
     dst_name = dtype_of_side(destination, dst_dtype) or src_name
     if any(isinstance(side, TensorDesc) and None in side.shape for side in (source, destination)):
@@ -109,6 +124,7 @@ def bound_kernel(
         )
 
     conversion, values = convert(*parameters)
+    _check_dim_is_needed(dim, parameters)
     kernel = compile_(src, dst, conversion=conversion, threads=threads, target=target, tune=tune)
     return ScaledReorder(kernel, convert, parameters, values) if values else kernel
 
@@ -160,6 +176,7 @@ def _dynamic_kernel(
     conversion, _ = conversion_between(
         *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels, saturate=saturate
     )
+    _check_dim_is_needed(dim, parameters)
     return compile_dynamic(src, dst, shape, conversion=conversion, threads=threads, target=target)
 
 
@@ -170,6 +187,20 @@ def _channels(shape: Sequence[int | None], dim: int | None) -> int | None:
     if not 0 <= dim < len(shape):
         raise LayoutError(f"channels along dim {dim} of a tensor of rank {len(shape)}: dims count from 0")
     return shape[dim]
+
+
+def _check_dim_is_needed(dim: int | None, parameters: tuple[Any, Any, Any]) -> None:
+    """Raises LayoutError where there is a dim of channels, and no parameter has a number for each of them."""
+    if dim is None:
+        return
+    sides: list[Any] = []
+    for given in parameters:
+        sides += given if isinstance(given, tuple) else (given,)
+    if not any(side is not None and np.ndim(side) == 1 for side in sides):
+        raise LayoutError(
+            f"dim = {dim} says along which dim scale or zero_point has a number for each index, and neither has: give "
+            "a list or an array of them, or leave dim out"
+        )
 
 
 @dataclass(frozen=True, slots=True)

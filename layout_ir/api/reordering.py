@@ -22,6 +22,7 @@ from layout_ir.algebra.binding import check_addresses
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.api.reorder_compilation import ScaledReorder, bound_kernel
+from layout_ir.argument_checks import check_flags
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.caches import keeps_kernels
 from layout_ir.elements.aligned_arrays import aligned_empty, aligned_zeros
@@ -102,9 +103,13 @@ def reorder(
 
     `dtype` names the elements of the result (those of `x`, if not given), `source_dtype` those of `x` where NumPy has
     no type of its own: bf16 in uint16 (which `dtype="bf16"` alone means as well). Elements of 4 bits are a row of
-    bytes, two in each, on either side. `scale`, `zero_point` and `beta` are what
-    `layout_ir.elements.quantization.conversion_between` takes: numbers, or one for each channel along `dim`. With
-    `saturate` what is too large for a float of 8 bits becomes its greatest number, not infinity or NaN.
+    bytes, two in each, on either side.
+
+    A stored element stands for (stored - zero point) * scale, and the destination holds what comes nearest to that.
+    `scale` and `zero_point` are those of the one side that has integers or narrow floats, or a pair (source's,
+    destination's), None for none: a number each, or a list or an array of one for each index of dim number `dim`. With
+    `beta`, a number, beta times what `out` held before is added. With `saturate` what is too large for a float of 8
+    bits becomes its greatest number, not infinity or NaN.
 
     Arrays in another byte order than this machine's are converted first.
 
@@ -112,7 +117,7 @@ def reorder(
     """
     # Spelled out: `any` of a generator takes a third of a call for 4 KiB.
     plain = shape is None and source_dtype is None and beta is None and dim is None and threads is None
-    if plain and not saturate:
+    if plain and saturate is False:
         try:
             known = _known(source, destination, x.shape, x.dtype, dtype, scale, zero_point)
         except (TypeError, AttributeError):  # an array among the numbers; what is no array
@@ -164,6 +169,7 @@ def _reorder(
     threads: int | None,
 ) -> NDArray[Any]:
     """What `reorder` gives, for whatever arguments."""
+    check_flags(saturate=saturate)
     for name, value in (("x", x), ("out", x if out is None else out)):
         if not isinstance(value, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LayoutError(f"{name} is {_kind(value)}, expected a NumPy array")

@@ -222,8 +222,6 @@ def test_negative_factors_that_are_no_recipe(
         ({"names": 2}, "names = 2 is no row"),
         ({"factors": None}, "factors = None is no row"),
         ({"factors": ("a", "b")}, "a format is made of Factors, not of 'a'"),
-        ({"factors": (Factor(0), Factor(1, 8, 2.5))}, "stride of a factor = 2.5 is no integer"),  # pyright: ignore[reportArgumentType]
-        ({"factors": (Factor(0), Factor("b"))}, "dim of a factor = 'b' is no integer"),  # pyright: ignore[reportArgumentType]
         ({"factors": (Factor(0), Factor(1, axis=3))}, "axis '3' is not an identifier"),  # pyright: ignore[reportArgumentType]
         ({"offset": 1.5}, "offset = 1.5 is no integer"),
         ({"lo": (0, "1")}, "lo = '1' is no integer"),

@@ -72,7 +72,7 @@ def test_a_program_is_compiled_with_the_names_of_its_reorders():
         ({"move": "nchw"}, {}, "'move': a reorder is a pair"),
         ({5: (NCHW, BLOCKED)}, {}, "5: a reorder is a pair"),
         ({}, {}, "there is no reorder to compile"),
-        ([(NCHW, BLOCKED)], {}, "a program or a dict of .*, not a list"),
+        ([(NCHW, BLOCKED)], {}, "a program or a dict of .*, not of type list"),
         ({"move": (NCHW, BLOCKED)}, {"target": "z80"}, "unknown cpu 'z80'"),
         ({"move": (NCHW, BLOCKED)}, {"target": "aarch64", "features": "+avx2"}, "unknown feature 'avx2' of aarch64"),
     ],

@@ -150,6 +150,8 @@ def test_bfloat16_is_rounded_to():
         ),
         ({"dtype": "i8", "scale": (None, (1.0, 2, 3, 4))}, "expected one"),
         ({"dtype": "i8", "zero_point": 128}, "zero point 128.0 of i8: expected integers from -128 to 127"),
+        ({"dim": 1}, "dim = 1 says along which dim"),
+        ({"dtype": "i8", "scale": 0.5, "zero_point": 3, "dim": 1}, "neither has: give a list or an array"),
         ({"dtype": "i8", "scale": [1.0, 2.0], "dim": 2}, "channels along dim 2 of a tensor of rank 2"),
         ({"dtype": "i8", "scale": [1.0, 2.0], "dim": -1}, "channels along dim -1 of a tensor of rank 2"),
         ({"dtype": "i8", "scale": "wide"}, "scale 'wide' is no number"),

@@ -11,6 +11,7 @@ A format without a tag, and quantization parameters, are named by a digest of th
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,7 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.argument_checks import checked_path
 from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
 from layout_ir.backends.llvm.aot.header import comment_safe, header_of_several
 from layout_ir.backends.llvm.aot.object_file import Unit, check_name, compile_ahead, self_contained_object
@@ -85,11 +87,13 @@ class ReorderLibrary:
         """The machine code as text."""
         return jit.assembly(self.ir, self._machine)
 
-    def write(self, object: str, header: str | None = None) -> None:
+    def write(self, object: str | os.PathLike[str], header: str | os.PathLike[str] | None = None) -> None:
         """Writes the object file and the header, both or, where one cannot be written, neither.
 
-        Raises OSError, and LayoutError where both are one file.
+        Raises OSError, and LayoutError where both are one file, or one is no path.
         """
+        object = checked_path(object, "object")
+        header = None if header is None else checked_path(header, "header")
         with all_or_none(object, header):
             write_result(self.object, object)
             if header is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.argument_checks import checked_shapes
+from layout_ir.argument_checks import check_flags, check_model_name, checked_shapes
 from layout_ir.forking import loading
 from layout_ir.frontends.onnx.import_error import OnnxImportError, unforeseen_as_import_error
 
@@ -47,6 +47,8 @@ def from_onnx(
         from layout_ir.frontends.onnx.importer import import_model
         from layout_ir.frontends.onnx.model import load
 
+    check_flags(keep_quantized=keep_quantized)
+    check_model_name(source)
     if weights is not None and not isinstance(weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise OnnxImportError(f"weights = {weights!r} is no dict from names of constants to arrays")
     with unforeseen_as_import_error("the model"):
