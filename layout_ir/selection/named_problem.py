@@ -181,7 +181,7 @@ class NamedProblem:
             raise LayoutError(
                 f"reorders of value {name!r} have costs already: say what they cost before solving"
             )
-        given = tuple(formats)
+        given = checked_row(f"value {name!r}: formats", formats)
         # Values that share a tuple of formats have had it looked at.
         if self._known_formats.get(id(given)) is not given:
             for fmt in given:

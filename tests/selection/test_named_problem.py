@@ -312,6 +312,8 @@ def test_negative_a_text_is_no_row_of_values():
     for operands, results in (("xy", ()), ((), "zw")):
         with pytest.raises(LayoutError, match=r"op 'op': (operands 'xy'|results 'zw') is no row of names"):
             chain().add_op("op", operands, results, [Option((), ())])
+    with pytest.raises(LayoutError, match=r"value 'x': formats 'ab' is no row of names"):
+        chain().add_value("x", formats="ab")
 
 
 def test_negative_greedy_into_a_dead_end_is_said_to_be_greedy():
