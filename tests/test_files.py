@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.tools import layout_ir, layout_opt, measuring
 from layout_ir.tools.commands import verify_certificate
+from tests.processes import ROOT, environment
 from tests.programs import parse
 
 
@@ -140,15 +142,14 @@ def test_negative_names_that_cannot_be_written(tmp_path: Path, name: str, monkey
 
 
 def test_what_standard_output_is_redirected_to_is_written_in_order(tmp_path: Path):
-    import subprocess
-
     path = tmp_path / "out"
     code = (
         "import sys; from layout_ir.files import write_result; print('one');"
         "write_result('two\\n', sys.argv[1]); print('three')"
     )
     with path.open("wb") as stream:
-        subprocess.run([sys.executable, "-c", code, "/dev/stdout"], stdout=stream, check=True)
+        command = [sys.executable, "-c", code, "/dev/stdout"]
+        subprocess.run(command, stdout=stream, check=True, cwd=ROOT, env=environment())
     assert path.read_text() == "one\ntwo\nthree\n"
 
 

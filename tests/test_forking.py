@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from importlib import import_module
@@ -16,12 +14,12 @@ import pytest
 
 from layout_ir import forking
 from layout_ir.backends.onednn.library import unavailable
+from tests.processes import run_python
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork"),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded"),
 ]
-ROOT = Path(__file__).parents[1]
 
 
 def _status_of_a_child(*locks: object) -> int:
@@ -38,10 +36,7 @@ def _status_of_a_child(*locks: object) -> int:
 
 def _printed(program: str, *arguments: str) -> str:
     """What a Python program prints, in a process of its own that ends well."""
-    command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    return run_python("-W", "ignore", "-c", program, *arguments).stdout
 
 
 def test_a_fork_waits_for_who_holds_a_lock(monkeypatch: pytest.MonkeyPatch):

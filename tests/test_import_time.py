@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.processes import run_python
+
 HEAVY = ("llvmlite", "numpy", "onnx", "onnxruntime", "torch")
 
 PROGRAM = """\
@@ -25,15 +23,7 @@ func.func @f(%x: tensor<2x17x5x4xf32>) -> tensor<2x17x5x4xf32, #layout.tag<nChw8
 def loaded_after(code: str, stdin: str = "") -> set[str]:
     """Names of all modules that a fresh interpreter has loaded after `code`."""
     report = "\nimport json, sys\nprint('MODULES', json.dumps(sorted(sys.modules)), file=sys.stderr)"
-    run = subprocess.run(
-        [sys.executable, "-c", code + report],
-        cwd=ROOT,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
+    run = run_python("-c", code + report, stdin=stdin)
     return set(json.loads(run.stderr.rpartition("MODULES")[2]))
 
 

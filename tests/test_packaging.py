@@ -26,6 +26,7 @@ import xdsl
 
 import layout_ir
 from layout_ir.registry import PASSES
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -102,9 +103,7 @@ def test_the_links_lead_to_the_real_folders():
 
 @pytest.mark.parametrize("name", MAPPED)
 def test_negative_the_folders_cannot_be_imported_under_a_second_name(name: str):
-    run = subprocess.run(
-        [sys.executable, "-c", f"import {name}"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    run = run_python("-c", f"import {name}", check=False)
     assert f"ImportError: import this package as 'layout_ir.{name}', not as '{name}'" in run.stderr
 
 

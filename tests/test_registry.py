@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from layout_ir.registry import PASSES
+from tests.processes import run_python
 
 N = "1048576x1048576"
 ODD = "1000003x1048576"
@@ -92,10 +92,7 @@ def test_a_constant_of_one_number_takes_no_memory_in_any_pass(name: str, tmp_pat
     pipelines = [p for each in variants.values() for p in each]
     pipelines += [f"{CHOSEN},{p}" for each in variants.values() for p in each if p.startswith("convert")]
     lines = "\n".join(f"{program}\t-p\t{pipeline}" for pipeline in pipelines)
-    done = subprocess.run(
-        [sys.executable, "-c", RUN], input=lines, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run_python("-c", RUN, stdin=lines)
     assert "MemoryError" not in done.stderr
     ended = [line for line in done.stdout.splitlines() if line.startswith(">>>")]
     assert len(ended) == len(pipelines)

@@ -17,6 +17,7 @@ from xdsl.universe import XDSL_UNIVERSE, Universe
 
 from layout_ir import registry
 from layout_ir.universe import LAYOUT_UNIVERSE
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[1]
 
@@ -131,10 +132,7 @@ def test_the_stock_tool_runs_our_passes(xdsl_opt: Any, name: str):
 
 
 def test_the_stock_tool_reads_what_layout_opt_prints(xdsl_opt: Any):
-    ours = subprocess.run(
-        [sys.executable, "-m", "layout_ir.tools.layout_opt"],
-        cwd=ROOT, input=PROGRAM, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    ours = run_python("-m", "layout_ir.tools.layout_opt", stdin=PROGRAM)
     assert ours.stdout.startswith("#nChw8c = ")
     run = xdsl_opt(stdin=ours.stdout)
     assert run.returncode == 0, run.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from time import sleep
@@ -15,6 +13,7 @@ import pytest
 
 from layout_ir.algebra.cached_property import cached_property
 from layout_ir.algebra.format import Format
+from tests.processes import run_python
 
 
 class _Slow:
@@ -62,8 +61,8 @@ def test_a_hash_follows_equality_and_does_not_travel():
         again = pickle.loads(pickle.dumps(value))
         assert again == value and "_hash" not in vars(again) and known[again] == known[value]
     program = (
-        "import pickle, sys; fmt, layout = pickle.loads(sys.stdin.buffer.read()); "
+        "import pickle, sys; fmt, layout = pickle.loads(bytes.fromhex(sys.stdin.read())); "
         "from layout_ir.algebra.format import Format; "
         "assert fmt in {Format.from_tag('nChw8c'): 1} and layout in {fmt.bind(layout.shape): 2}"
     )
-    subprocess.run([sys.executable, "-c", program], input=pickle.dumps((fmt, layout)), check=True)
+    run_python("-c", program, stdin=pickle.dumps((fmt, layout)).hex())

@@ -1,8 +1,8 @@
 """When machine code takes over: each case in a process of its own, which has not loaded it yet."""
 
-import subprocess
-import sys
 import textwrap
+
+from tests.processes import run_python
 
 BEGIN = """
 import sys, time
@@ -18,7 +18,7 @@ def right():
 
 def ran(code: str) -> None:
     program = BEGIN + textwrap.dedent(code)
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    result = run_python("-c", program, timeout=120, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 

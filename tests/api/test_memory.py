@@ -6,7 +6,6 @@ import copy
 import gc
 import math
 import pickle
-import subprocess
 import sys
 import weakref
 from fractions import Fraction
@@ -27,6 +26,7 @@ from layout_ir.elements.element_types import element_type
 from layout_ir.elements.numpy_types import storage
 from layout_ir.errors import LayoutError
 from tests.layouts import random_format, random_shape, rngs
+from tests.processes import run_python
 
 BLOCKED = TensorDesc((2, 17, 5, 4), "f32", "nChw8c")
 
@@ -676,7 +676,6 @@ def test_memory_is_copied_and_pickled():
 
 def test_large_tensors_are_moved_by_compiled_reorders_whatever_is_imported_first():
     program = """
-import subprocess
 import sys
 from layout_ir.api.memory import Memory, _LARGE
 from layout_ir.arrays.descriptor import TensorDesc
@@ -686,7 +685,7 @@ memory.set(1.0)
 assert "layout_ir.api.reorder_compilation" in sys.modules
 assert (memory.numpy() == 1).all()
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    run_python("-c", program)
 
 
 def test_negative_a_small_tensor_needs_no_compiler(monkeypatch: pytest.MonkeyPatch):

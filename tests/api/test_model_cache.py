@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import layout_ir as li
 from layout_ir.errors import LayoutError
 from tests.api.test_compiling import open_model, outputs_of
 from tests.backends.onednn.small_programs import Program, needs_library, numbers
+from tests.processes import run_python
 
 pytestmark = needs_library
 
@@ -92,7 +91,7 @@ def test_another_process_imports_no_compiler(tmp_path: Path):
         "from layout_ir.backends.llvm.runtime.object_linker import CAN_LINK\n"
         "assert not {'xdsl.ir', 'onnx', *(['llvmlite'] if CAN_LINK else [])} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    run_python("-c", code)
 
 
 def test_each_size_of_an_open_batch_is_kept(tmp_path: Path, compiled: list[Any]):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +17,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc
 from tests.oracles import onednn
 from tests.oracles.onednn_weights import convolution_weights, matmul_weights
+from tests.processes import run_python
 
 NO_ONEDNN = onednn.executes()
 needs_onednn = pytest.mark.skipif(NO_ONEDNN is not None, reason=f"no oneDNN: {NO_ONEDNN}")
@@ -108,10 +106,9 @@ def main() -> int:
 @needs_onednn
 @pytest.mark.parametrize("isa", ["AVX2", "AVX512_CORE"])
 def test_halved_weights_are_a_scale_that_is_doubled(isa: str):
-    result = subprocess.run(
-        [sys.executable, "-c", "from tests.api.test_prepacking import main; main()"],
-        env=os.environ | {"ONEDNN_MAX_CPU_ISA": isa}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    result = run_python(
+        "-c", "from tests.api.test_prepacking import main; main()", variables={"ONEDNN_MAX_CPU_ISA": isa}
+    )
     assert result.stdout.split() == str([0] * len(CONVOLUTIONS)).split()
 
 

@@ -1,15 +1,12 @@
 """The benchmark of copies compares what it says: every case once, and one small run of all of it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.copies import DTYPES, FRESH, WRITTEN, bytes_of, cases, contenders
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import run_python
 
 
 def test_cases_reach_from_one_element_to_64_mib() -> None:
@@ -36,9 +33,7 @@ def test_all_contenders_write_the_same() -> None:
 def test_a_run_says_the_machine_the_cases_and_a_summary(tmp_path: Path) -> None:
     file = tmp_path / "times.json"
     arguments = ["--most", "8", "--seconds", "0.01", "--json", str(file)]
-    command = [sys.executable, "benchmarks/copies.py", *arguments]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stderr
+    result = run_python("benchmarks/copies.py", *arguments, timeout=300)
     assert "caches of" in result.stdout and "below 1 KiB" in result.stdout
     found = json.loads(file.read_text())["cases"]
     assert len(found) == len(list(cases(8)))

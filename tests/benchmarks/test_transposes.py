@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,15 @@ from benchmarks import transposes
 from benchmarks.model_tools import TOOLS, Tool
 from benchmarks.transposes import Cell, Row, means_of, measure, summary_of
 from tests.benchmarks.small_models import load, picture, save
+from tests.processes import run_python
 
 SCRIPT = Path(transposes.__file__)
 
 
 def test_the_script_writes_a_table_and_everything_in_it(tmp_path: Path):
     save(picture(), tmp_path / "picture-nhwc.onnx")
-    command = [sys.executable, str(SCRIPT), str(tmp_path), "--json", str(tmp_path / "all.json")]
     options = ["--tools", "ort-basic", "ours-onnx", "--time", "--threads", "1", "--budget", "0"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    done = run_python(SCRIPT, tmp_path, "--json", tmp_path / "all.json", *options)
     (row,) = json.loads((tmp_path / "all.json").read_text())["models"]
     assert list(row["cells"]) == ["original", "ort-basic", "ours-onnx", "left-of-onnx"]
     assert row["cells"]["original"]["transposes"] == 4

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tracemalloc
 from importlib.util import find_spec
 from itertools import chain, repeat
@@ -15,6 +12,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.errors import LayoutError
 from layout_ir.execution_graphs.copies import explain_copies
 from layout_ir.execution_graphs.onednn_log import read_onednn
+from tests.processes import run_python
 
 NEW = """\
 onednn_verbose,v1,info,oneDNN v3.12.0 (commit 80afa71)
@@ -138,13 +136,8 @@ with torch.no_grad():
 @pytest.mark.parametrize("level", ["1", "2", "profile_exec"])
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs the extra 'oracles'")
 def test_a_real_run(level: str):
-    run = subprocess.run(
-        [sys.executable, "-c", NETWORK],
-        env={**os.environ, "ONEDNN_VERBOSE": level},
-        capture_output=True,
-        check=True,
-    )
-    lines = run.stdout.splitlines(keepends=True)
+    run = run_python("-c", NETWORK, variables={"ONEDNN_VERBOSE": level})
+    lines = run.stdout.encode().splitlines(keepends=True)
     reorders = [line for line in lines if b",exec,cpu,reorder," in line]
     if not reorders:
         pytest.skip("this build of torch does not execute with oneDNN")
@@ -176,15 +169,10 @@ if isinstance(library, Exception):
 x, y = np.zeros(1 * 16 * 6 * 10, np.float32), np.zeros(1 * 16 * 6 * 10, np.float32)
 library.reorder((1, 16, 6, 10), ("abcd", "f32", x.ctypes.data), ("aBcd8b", "f32", y.ctypes.data))()
 """
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "ONEDNN_VERBOSE": "1"},
-        capture_output=True,
-        check=False,
-    )
+    run = run_python("-c", code, variables={"ONEDNN_VERBOSE": "1"}, check=False)
     if run.returncode:
-        pytest.skip(f"needs the extra 'bench': {run.stderr.decode()[-200:]}")
-    (copy,) = explain_copies(read_onednn(run.stdout.splitlines(keepends=True)))
+        pytest.skip(f"needs the extra 'bench': {run.stderr[-200:]}")
+    (copy,) = explain_copies(read_onednn(run.stdout.encode().splitlines(keepends=True)))
     assert copy.nbytes == 2 * 4 * 960
     assert (copy.source.layout, copy.destination.layout) == (
         Format.from_tag("abcd"),

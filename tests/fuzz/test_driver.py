@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.fuzz.drill import WAYS, Drill
 from tests.fuzz.driver import Found, Result, Run, attempt, reduce, save
-from tests.fuzz.kinds import ROOT
+from tests.processes import run_python
 
 SEEN = {
     ("raised", "IndexError: raised"),
@@ -69,6 +67,5 @@ def test_the_command_line_ends_with_1_where_a_file_fails(tmp_path: Path):
     for name, status in (("wrong", 1), ("passes", 0)):
         file = tmp_path / "drill" / name
         file.write_text(f"{name}\n")
-        command = [sys.executable, "-m", "tests.fuzz", str(file)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = run_python("-m", "tests.fuzz", file, check=False)
         assert (done.returncode, name in done.stdout) == (status, True), done.stdout + done.stderr

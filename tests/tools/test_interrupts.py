@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from layout_ir.tools.interrupts import SilentInterrupts
+from tests.processes import ROOT, environment
 
 
 def test_the_handler_is_another_in_the_body_alone():
@@ -65,7 +66,7 @@ with SilentInterrupts(True):
     print("still here")
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT, env=environment(),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell ignores it in the background
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

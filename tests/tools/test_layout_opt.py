@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import PassFailedException
 from layout_ir import registry
 from layout_ir.diagnostics import PassError, note, remark, warning
 from layout_ir.errors import LayoutError
+from tests.processes import environment
 from tests.tools.running import PLACED, PROGRAM, Run, opt, refusal
 
 ROOT = Path(__file__).parents[2]
@@ -383,6 +384,8 @@ def test_a_reader_that_goes_away_ends_the_tool_silently(tmp_path: Path):
     big = tmp_path / "big.mlir"
     big.write_text("".join(f'%{k} = "test.op"() {{text = "{"x" * 100}"}} : () -> f32\n' for k in range(2000)))
     command = f"'{sys.executable}' -m layout_ir.tools.layout_opt '{big}' | head -n 1"
-    run = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, env=environment(), check=False
+    )
     assert run.stdout == "builtin.module {\n"
     assert run.stderr == ""

@@ -29,6 +29,7 @@ from numpy.random import default_rng  # now: NumPy loads it on first use
 
 import layout_ir as li
 from layout_ir.forking import loading
+from tests.processes import run_python
 
 PATIENCE = 120
 """Seconds that a child may take, on any machine: it has work for a few hundredths of one."""
@@ -180,17 +181,9 @@ def load(seconds: float, threads: int, seed: int = 0) -> bool:
 
 def in_a_process(*arguments: object, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
     """`python -m tests.backends.llvm.concurrent_use` with `arguments`, machine code kept in `cache` or nowhere."""
-    environment = {**os.environ, "LAYOUT_IR_CACHE": "off" if cache is None else str(cache)}
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "tests.backends.llvm.concurrent_use",
-        *map(str, arguments),
-    ]
-    root = Path(__file__).resolve().parents[3]
-    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    variables = {"LAYOUT_IR_CACHE": "off" if cache is None else str(cache)}
+    module = "tests.backends.llvm.concurrent_use"
+    return run_python("-W", "ignore", "-m", module, *map(str, arguments), variables=variables, check=False)
 
 
 _MODES: dict[str, Callable[..., bool]] = {"first": first_use, "forks": forks, "load": load}

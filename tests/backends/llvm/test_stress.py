@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from layout_ir.backends.llvm import forget
 from tests.backends.llvm import stress
+from tests.processes import run_python
 
 needs_status = pytest.mark.skipif(not stress.STATUS.exists(), reason="no /proc/self/status")
 
@@ -81,10 +79,7 @@ def _in_a_fresh_process(expression: str) -> int:
     except OSError as error:
         pytest.skip(f"the peak cannot be reset: {error}")
     code = f"from tests.backends.llvm import stress; print({expression})"
-    root = Path(__file__).resolve().parents[3]
-    run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return int(run.stdout)
+    return int(run_python("-c", code).stdout)
 
 
 @needs_status

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +14,7 @@ from layout_ir.backends.onednn import library as module
 from layout_ir.backends.onednn.library import Refused, library
 from layout_ir.errors import LayoutError
 from tests.backends.onednn.small_programs import Program, needs_library
+from tests.processes import run_python
 
 
 @pytest.fixture
@@ -81,7 +80,7 @@ for _ in range(2):
 def test_a_process_that_was_forked_behind_a_call_on_several_threads_calls_as_well():
     if not library().sets_threads:
         pytest.skip("this build takes all CPUs")
-    subprocess.run([sys.executable, "-c", _FORKING], check=True, timeout=120)
+    run_python("-c", _FORKING, timeout=120)
 
 
 @needs_library

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ from layout_ir.backends.onednn import saved_plan
 from layout_ir.dialects import nn
 from layout_ir.errors import LayoutError
 from tests.backends.onednn.small_programs import Program, needs_library, numbers
+from tests.processes import run_python
 
 pytestmark = needs_library
 
@@ -64,7 +63,7 @@ def test_loading_imports_no_compiler(tmp_path: Path):
         "from layout_ir.backends.llvm.runtime.object_linker import CAN_LINK\n"
         "assert not {'xdsl.ir', 'onnx', *(['llvmlite'] if CAN_LINK else [])} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
+    run_python("-c", code)
 
 
 def test_negative_inputs_of_another_shape_are_refused_by_name(tmp_path: Path):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -13,6 +9,7 @@ import layout_ir as li
 from layout_ir.backends.onednn.plan_steps import Owner
 from layout_ir.dialects import nn
 from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
+from tests.processes import run_python
 
 pytestmark = needs_library
 
@@ -80,10 +77,6 @@ print(tracemalloc.get_traced_memory()[1] / weights.nbytes)
 @pytest.mark.parametrize("instructions", ["AVX2", "AVX512_CORE"])
 def test_weights_in_another_order_are_not_copied_before_they_are_packed(instructions: str):
     # With AVX2 products want them row by row; with AVX-512 in blocks, of which some are put in order at a time.
-    child = subprocess.run(
-        [sys.executable, "-c", _PEAK],
-        env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    child = run_python("-c", _PEAK, variables={"ONEDNN_MAX_CPU_ISA": instructions})
     # The module is the caller's; its weights once more as they are packed, and a part of them.
     assert 1 < float(child.stdout) < 1.7

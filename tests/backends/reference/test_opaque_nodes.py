@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import layout_ir as li
 from layout_ir.api.program_text import parse_program
+from tests.processes import run_python
 
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
@@ -87,4 +85,4 @@ def test_onnx_is_imported_only_when_such_an_op_runs():
         "li.run(m, [np.zeros(3, np.float32)])\n"
         "assert 'onnx' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import product
 
 import pytest
@@ -12,6 +10,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.dialects.kernel.plan import Axis, Loop, Staged, TableLoop, VariableBoundLoops, iterations
 from layout_ir.elements.quantization import Conversion
+from tests.processes import run_python
 
 
 @pytest.mark.parametrize("axis", [Axis(6, 8), Axis(6, 8, 3, 100), Axis(6, -4, 2, 4)])
@@ -41,5 +40,5 @@ def test_the_value_needs_neither_xdsl_nor_numpy():
     code = (
         "import sys, layout_ir.dialects.kernel.plan; print(*{'xdsl', 'numpy', 'llvmlite'} & set(sys.modules))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = run_python("-c", code)
     assert found.stdout.strip() == ""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +20,7 @@ from layout_ir.frontends.onnx import (
 )
 from tests.frontends.onnx.models import NEWEST, ints, model, node, ops_of
 from tests.frontends.onnx.running import check_close, run
+from tests.processes import run_python
 
 onnxruntime: Any = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
 
@@ -263,4 +261,4 @@ module = from_onnx(model(nodes, {}, constants=constants, opset=21))
 assert list(result.literal.get_values()) == [0, 1, 2, 0, 0, 2, 0, 0, 0], result
 sys.exit("onnx.reference" in sys.modules)
 """
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
+    run_python("-c", program)

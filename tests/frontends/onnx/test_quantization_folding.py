@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -21,6 +18,7 @@ from layout_ir.frontends.onnx.evaluation import evaluate
 from tests.backends.onednn.small_programs import needs_library
 from tests.frontends.onnx.models import constants_of, literal_of, model, node
 from tests.frontends.onnx.test_evaluation import compare
+from tests.processes import run_python
 
 INTEGERS = ("int8", "uint8", "int16", "uint16")
 
@@ -184,4 +182,4 @@ constants = {"n": np.array([2, 3]), "m": np.array([2, 5]), "x": np.ones(3, np.in
 from_onnx(model(nodes, {}, constants=constants, opset=21))
 sys.exit("onnx.reference" in sys.modules)
 """
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
+    run_python("-c", program)

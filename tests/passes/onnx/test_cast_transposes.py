@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from typing import Any
 
@@ -17,6 +15,7 @@ from layout_ir.passes.onnx.consumers import consumer_named
 from layout_ir.passes.onnx.order_plan import Plan
 from tests.exits.onnx.models import check, onnx, onnxruntime
 from tests.passes.onnx.optimized import op_types
+from tests.processes import run_python
 
 helper, F32, F16 = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
 
@@ -153,12 +152,9 @@ def _status(model: Any) -> int:
     """The exit status of a process that has ONNX Runtime make a session of a model; below 0 where that ends it."""
     code = (
         "import onnxruntime, sys\n"
-        "onnxruntime.InferenceSession(sys.stdin.buffer.read(), providers=['CPUExecutionProvider'])"
+        "onnxruntime.InferenceSession(bytes.fromhex(sys.stdin.read()), providers=['CPUExecutionProvider'])"
     )
-    command = [sys.executable, "-c", code]
-    return subprocess.run(
-        command, input=model.SerializeToString(), capture_output=True, check=False
-    ).returncode
+    return run_python("-c", code, stdin=model.SerializeToString().hex(), check=False).returncode
 
 
 def _through(operator: str, inputs: list[str], attributes: dict[str, Any]) -> Any:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from layout_ir.passes.onnx.constant_views import constant_view
 from layout_ir.passes.onnx.graph_construction import graphs_of_model
 from tests.passes.onnx.optimized import initializer, model_of
+from tests.processes import run_python
 
 X = np.arange(24).reshape(2, 1, 3, 4, 1)
 ONE_SEVENTH = onnx.numpy_helper.from_array(np.array([1 / 7], np.float16))
@@ -136,4 +134,4 @@ assert result.before.count == 2 and result.after.count == 0
 assert "layout_ir.frontends.onnx.folding" in sys.modules
 sys.exit(", ".join({"onnx.reference", "xdsl.ir"} & sys.modules.keys()) or None)
 """
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
+    run_python("-c", program)

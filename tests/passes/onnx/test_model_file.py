@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from random import Random
@@ -22,6 +20,7 @@ from layout_ir.passes.onnx.model_file import ALIGNMENT
 from layout_ir.tools.layout_ir import main
 from tests.passes.onnx.optimized import compare, initializer, model_of, random_feeds, transpose, value
 from tests.passes.onnx.random_models import random_model
+from tests.processes import run_python
 
 W = np.random.default_rng(0).standard_normal((6, 3, 2, 4)).astype(np.float32)
 
@@ -319,8 +318,7 @@ def test_a_model_of_more_than_two_gibibytes(tmp_path: Path):
         file.seek(4)
         file.write(np.float32(7).tobytes())
     out = tmp_path / "better.onnx"
-    command = [sys.executable, "-c", textwrap.dedent(_LARGE), str(tmp_path / "model.onnx"), str(out)]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    run = run_python("-c", textwrap.dedent(_LARGE), tmp_path / "model.onnx", out)
     assert int(run.stdout) <= 2 * size + (64 << 20)
     assert os.path.getsize(f"{out}.data") >= count * size
     with open(f"{out}.data", "rb") as file:

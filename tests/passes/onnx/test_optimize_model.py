@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import permutations
 from pathlib import Path
 from random import Random
@@ -37,6 +35,7 @@ from tests.passes.onnx.optimized import (
 )
 from tests.passes.onnx.random_models import random_model
 from tests.passes.onnx.restated_models import WAYS, WHICH
+from tests.processes import run_python
 from tests.seeds import seeds
 
 TARGETS = ("onnx", "ort-cpu")
@@ -660,7 +659,7 @@ def test_a_model_is_optimized_without_the_dialects_that_programs_need(tmp_path: 
         _around(oh.make_node("Relu", ["t"], ["u"]), (0, 3, 1, 2), (0, 2, 3, 1)).SerializeToString()
     )
     code = "import sys, layout_ir; layout_ir.optimize_onnx(sys.argv[1]); print('xdsl' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    found = run_python("-c", code, path)
     assert found.stdout.split() == ["False"]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +10,7 @@ from layout_ir.backends.llvm.machine import host_facts as module
 from layout_ir.backends.llvm.machine.host_facts import HostFacts, host_facts, llvm, processor_facts
 from layout_ir.backends.llvm.runtime import code_cache
 from layout_ir.backends.llvm.runtime.object_linker import CAN_LINK
-
-ROOT = Path(__file__).parents[4]
+from tests.processes import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -88,8 +85,5 @@ def test_kernels_that_were_compiled_before_need_no_llvm():
         "assert (y.reshape(2, 2, 3, 8).transpose(0, 1, 3, 2).reshape(x.shape) == x).all()\n"
         "print('llvmlite' in sys.modules)"
     )
-    runs = [
-        subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-        for _ in range(2)
-    ]
+    runs = [run_python("-c", code) for _ in range(2)]
     assert [run.stdout.split() for run in runs] == [["True"], ["False"]]

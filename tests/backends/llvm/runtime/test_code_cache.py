@@ -25,6 +25,7 @@ from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime import code_cache, jit
 from layout_ir.backends.llvm.runtime.call import plan_reorder
+from tests.processes import environment
 
 ROOT = Path(__file__).parents[4]
 _MAGIC = b"layout-ir 3\n"
@@ -381,7 +382,7 @@ def test_other_users_keep_their_own(monkeypatch: pytest.MonkeyPatch, theirs: boo
             os.chown(place, 65534, -1)
         command = [sys.executable, "-c", _AS_NOBODY]
         done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "HOME": "/"}
+            command, cwd=ROOT, capture_output=True, text=True, env=environment({"HOME": "/"})
         )
     if theirs:
         assert done.stdout == "None b'mine'\n", done.stderr
@@ -493,7 +494,9 @@ for n in range(3, 13):
 
 def test_processes_do_not_disturb_each_other(cache: Path):
     command = [sys.executable, "-c", _WRITER]
-    writers = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for _ in range(8)]
+    writers = [
+        subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE) for _ in range(8)
+    ]
     for writer in writers:
         _, err = writer.communicate()
         assert writer.returncode == 0, err.decode()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +11,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import compile_reorder
 from layout_ir.backends.llvm.runtime import entry
+from tests.processes import run_python
 
 
 def test_threads_that_come_first_together_get_the_same_entry(monkeypatch: pytest.MonkeyPatch):
@@ -56,11 +54,7 @@ print(y.T.ravel().tolist())
 
 
 def test_a_kernel_keeps_the_entry_that_it_was_made_with():
-    root = Path(__file__).resolve().parents[4]
-    run = subprocess.run(
-        [sys.executable, "-c", _DROPPED], cwd=root, capture_output=True, text=True, check=False
-    )
-    assert (run.returncode, run.stdout) == (0, "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]\n"), run.stderr
+    assert run_python("-c", _DROPPED).stdout == "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]\n"
 
 
 def test_looking_at_an_array_and_asking_for_its_format_come_to_the_same(monkeypatch: pytest.MonkeyPatch):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -25,6 +22,7 @@ from tests.backends.onednn.quantized_models import (
     weights,
 )
 from tests.backends.onednn.small_programs import needs_library, numbers
+from tests.processes import run_python
 
 pytestmark = needs_library
 
@@ -108,11 +106,7 @@ EXACT = """if True:
 @pytest.mark.parametrize("instructions", ["AVX", "AVX2", "AVX512_CORE", "AVX512_CORE_VNNI"])
 def test_products_are_exact_whatever_the_instructions(instructions: str):
     """In a process of its own: which instructions it may use, the library reads once."""
-    run = subprocess.run(
-        [sys.executable, "-c", EXACT], capture_output=True, text=True, check=False,
-        env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions},
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
+    run = run_python("-c", EXACT, variables={"ONEDNN_MAX_CPU_ISA": instructions})
     if run.stdout != instructions.lower():
         pytest.skip(f"this CPU has {run.stdout}")
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from random import Random
 
 import pytest
@@ -15,6 +12,7 @@ from layout_ir.passes.selection.options import onednn_query
 from layout_ir.passes.selection.options.conv_kernels import ConvShape
 from layout_ir.passes.selection.options.onednn_kernels import kernels
 from tests.passes.selection.options.convs import conv_of
+from tests.processes import run_python
 
 VECTORS = {"AVX2": 8, "AVX512_CORE": 16}
 _CONVS = 400
@@ -67,16 +65,8 @@ def test_the_library_has_these_kernels_and_wants_no_others(name: str) -> None:
         pytest.skip("the CPU has no AVX-512")
     code = f"import json; from {__name__} import differences; print(json.dumps(differences({VECTORS[name]})))"
     # On one thread the library has no kernel of its own for plain images of one or two channels.
-    facts = {"ONEDNN_MAX_CPU_ISA": name, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **facts},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
+    facts = {"ONEDNN_MAX_CPU_ISA": name, "OMP_NUM_THREADS": "2"}
+    run = run_python("-c", code, variables=facts, timeout=300)
     assert json.loads(run.stdout) == []
 
 
