@@ -25,8 +25,8 @@ from tests.fuzz.kinds import ROOT, Failure, kind
 HANG_SECONDS = 30.0
 """Seconds of a processor that an input may take."""
 
-_STUCK_SECONDS = 120.0
-"""Seconds that an input may take on a machine that gives it no processor; or asleep, in a deadlock."""
+_STUCK = 4
+"""How many times as long an input may take on a machine that gives it no processor; or asleep, in a deadlock."""
 
 _TASK_SECONDS = 10.0
 _INPUTS_PER_WORKER = 3000
@@ -150,7 +150,7 @@ class Worker:
         waited = time.monotonic() - self._begin
         if waited < self.hang_seconds:
             return False
-        return waited > 4 * self.hang_seconds or self._cpu_seconds() - self._used > self.hang_seconds
+        return waited > _STUCK * self.hang_seconds or self._cpu_seconds() - self._used > self.hang_seconds
 
     def end(self, *, hung: bool = False) -> Failure:
         """Ends the process; what it died of, with the stack of Python where it can tell."""

@@ -90,12 +90,16 @@ def test_the_list_names_every_notation_with_an_example(capsys: pytest.CaptureFix
 
 def test_what_is_printed_reads_back(capsys: pytest.CaptureFixture[str]):
     shape = ["--shape", "2x16x5x4", "--dtype", "f32"]
+    refused: list[str] = []
     for name in NOTATIONS:
         status, out, _ = run(capsys, "nhwc", "--to", name, *shape)
-        if status == 0:
-            status, back, err = run(capsys, out.rstrip("\n"), "--from", name, "--to", "tag", *shape)
-            assert (status, err) == (0, ""), name
-            assert back.strip() in ("nhwc", "acdb"), name
+        if status:
+            refused.append(name)
+            continue
+        status, back, err = run(capsys, out.rstrip("\n"), "--from", name, "--to", "tag", *shape)
+        assert (status, err) == (0, ""), name
+        assert back.strip() in ("nhwc", "acdb"), name
+    assert refused == ["triton"]  # strides there are powers of two
 
 
 @pytest.mark.parametrize("letters", ["HWIO", "OIHW", "OHWI", "NHWC", "NCHW", "CHWN"])
