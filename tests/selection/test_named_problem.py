@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from math import inf, nan
@@ -370,22 +371,59 @@ def test_negative_weights_resolutions_and_reorder_costs_are_checked():
         problem.add_value("x")
 
 
-@pytest.mark.parametrize("junk", [None, 5, "x", [1], {"a": []}, object, nan, (None,), b"ab"], ids=repr)
-@pytest.mark.parametrize("place", range(4))
-def test_negative_arguments_of_any_type_raise_nothing_but_our_error(junk: Any, place: int):
-    args: list[Any] = ["op", ["x"], ["w"], [Option(("nchw",), ("nchw",))]]
-    args[place] = junk
-    for call in (
-        lambda: chain().add_op(*args),
-        lambda: chain().add_op(args[0], args[1], args[2], [Option(junk, junk, junk)]),
-        lambda: chain().add_op("op", ["x"], [], [Option(("nchw",), ())], weight=junk),
-        lambda: chain().add_value("x", formats=junk, weight=junk),
-        lambda: NamedProblem(junk, resolution=junk),
-        lambda: chain().solve(solver=junk),
-        lambda: chain().solve(time_limit=junk),
-    ):
+JUNK: dict[str, Any] = {
+    "None": None, "5": 5, "'x'": "x", "[1]": [1], "{'a': []}": {"a": []}, "object": object, "nan": nan,
+    "(None,)": (None,), "b'ab'": b"ab",
+}  # fmt: skip
+JUNK_CALLS: dict[str, Callable[[Any], object]] = {
+    "name": lambda junk: chain().add_op(junk, ["x"], ["w"], [Option(("nchw",), ("nchw",))]),
+    "operands": lambda junk: chain().add_op("op", junk, ["w"], [Option(("nchw",), ("nchw",))]),
+    "results": lambda junk: chain().add_op("op", ["x"], junk, [Option(("nchw",), ("nchw",))]),
+    "options": lambda junk: chain().add_op("op", ["x"], ["w"], junk),
+    "option": lambda junk: chain().add_op("op", ["x"], ["w"], [junk]),
+    "formats of operands": lambda junk: chain().add_op("op", ["x"], ["w"], [Option(junk, ("nchw",))]),
+    "formats of results": lambda junk: chain().add_op("op", ["x"], ["w"], [Option(("nchw",), junk)]),
+    "cost": lambda junk: chain().add_op("op", ["x"], ["w"], [Option(("nchw",), ("nchw",), junk)]),
+    "weight": lambda junk: chain().add_op("op", ["x"], [], [Option(("nchw",), ())], weight=junk),
+    "value": lambda junk: chain().add_value(junk),
+    "formats of a value": lambda junk: chain().add_value("z", formats=junk),
+    "weight of a value": lambda junk: chain().add_value("z", weight=junk),
+    "costs of reorders": lambda junk: NamedProblem(junk),
+    "resolution": lambda junk: NamedProblem(every(1), resolution=junk),
+    "solver": lambda junk: chain().solve(solver=junk),
+    "time limit": lambda junk: chain().solve(time_limit=junk),
+}  # fmt: skip
+NAMES = {"None", "5", "'x'", "object", "nan", "(None,)", "b'ab'"}
+"""Whatever has a hash is a name or a format."""
+
+MEANT: dict[str, set[str]] = {
+    "name": NAMES,
+    "value": NAMES,
+    # Rows of one: the op has one operand, and one result, which is not "x" again.
+    "operands": {"'x'", "[1]", "{'a': []}", "(None,)"},
+    "results": {"[1]", "{'a': []}", "(None,)"},
+    # None is any format of an operand, and none that a result is made in.
+    "formats of operands": {"'x'", "[1]", "(None,)"},
+    "formats of results": {"'x'", "[1]", "{'a': []}"},
+    "formats of a value": {"'x'", "[1]", "{'a': []}", "(None,)", "b'ab'"},
+    "cost": {"5"},
+    "weight": {"5"},
+    "weight of a value": {"5"},
+    "costs of reorders": {"object"},  # which can be called
+    "resolution": {"None", "5"},
+    "time limit": {"None", "5"},
+}
+"""Where -> what of the junk means something there."""
+
+
+@pytest.mark.parametrize("place", JUNK_CALLS)
+def test_negative_junk_is_refused_by_our_error_and_nothing_else(place: str):
+    accepted: set[str] = set()
+    for junk, value in JUNK.items():
         with suppress(LayoutError):
-            call()
+            JUNK_CALLS[place](value)
+            accepted.add(junk)
+    assert accepted <= MEANT.get(place, set())
 
 
 def test_an_error_of_the_cost_model_is_the_callers():
