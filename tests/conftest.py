@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -20,8 +21,20 @@ settings.register_profile(
 settings.load_profile("any-machine")
 
 
-# Plans are those of the built-in profiles, here and in every process that a test starts.
-os.environ.setdefault("LAYOUT_IR_CALIBRATE", "off")
+def _settle_variables() -> None:
+    """Lets none of our variables that the user has set decide, here and in every process that a test starts.
+
+    Plans are those of the built-in profiles. Machine code is kept from run to run, without which tests that compile
+    take three times as long, but not among the user's, where profiles may lie.
+    """
+    for name in [name for name in os.environ if name.startswith("LAYOUT_IR_")]:
+        del os.environ[name]
+    os.environ["LAYOUT_IR_CALIBRATE"] = "off"
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    os.environ["LAYOUT_IR_CACHE"] = os.path.join(tempfile.gettempdir(), f"layout-ir-tests-{user}")
+
+
+_settle_variables()
 
 
 @pytest.hookimpl(wrapper=True)
