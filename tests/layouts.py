@@ -191,6 +191,11 @@ def chains(extent: int) -> Iterator[tuple[int, ...]]:
         level = [(*c, u) for c in level for u in range(2 * c[-1], extent, c[-1])]
 
 
+def bound_pair(shape: tuple[int, ...], src: str, dst: str) -> tuple[Layout, Layout]:
+    """Two layouts of one shape, by tags or by formats as they are written."""
+    return Format.of(src).bind(shape), Format.of(dst).bind(shape)
+
+
 def chain_of(*functions: Sequence[int]) -> tuple[int, ...] | None:
     """The shortest chain on which all functions (of one length) are linear per digit."""
     return next((c for c in chains(len(functions[0])) if all(is_linear_on(f, c) for f in functions)), None)

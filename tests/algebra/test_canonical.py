@@ -13,17 +13,8 @@ from hypothesis import given
 from layout_ir.algebra.canonical import canonical_digits, canonical_terms, overlaps
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from tests.algebra.digit_lists import value_at
 from tests.layouts import random_format, random_layout, random_shape, rngs
-
-
-def _evaluate(terms: tuple[tuple[int, int], ...], x: int) -> int:
-    """A digit list at x, coarsest unit first."""
-    total = 0
-    for unit, stride in reversed(terms):
-        digit, x = divmod(x, unit)
-        total += digit * stride
-    return total
-
 
 Terms = tuple[tuple[int, int], ...]
 
@@ -50,7 +41,7 @@ def test_canonical_digits_are_unique_and_complete_on_every_small_digit_list(exte
     by_function: dict[tuple[int, ...], set[tuple[tuple[int, int], ...]]] = {}
     by_digits: dict[tuple[tuple[int, int], ...], set[tuple[int, ...]]] = {}
     for terms in _digit_lists(extent, (0, 1, 2, 3, -2, 6)):
-        function = tuple(_evaluate(terms, x) for x in range(extent))
+        function = tuple(value_at(terms, x) for x in range(extent))
         canonical = canonical_terms(terms, extent)
         by_function.setdefault(function, set()).add(canonical)
         by_digits.setdefault(canonical, set()).add(function)
@@ -64,7 +55,7 @@ def test_canonical_digits_compute_the_same_function(rng: Random):
     for dim, (digits, extent) in enumerate(zip(layout.digits, layout.padded_shape, strict=True)):
         terms = canonical_digits(digits, extent)
         expected = layout.offsets(dim, padded=True)
-        assert [_evaluate(terms, x) for x in range(extent)] == expected.tolist()
+        assert [value_at(terms, x) for x in range(extent)] == expected.tolist()
 
 
 @given(rngs)

@@ -12,16 +12,8 @@ from hypothesis import given, settings
 from layout_ir.algebra.canonical import canonical_digits
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.steps import Steps, UnitStride, fit, fit_phased
+from tests.algebra.digit_lists import value_at
 from tests.layouts import chain_of, random_layout, rngs
-
-
-def _evaluate(terms: tuple[UnitStride, ...], x: int) -> int:
-    """A digit list at x, coarsest unit first."""
-    total = 0
-    for unit, stride in reversed(terms):
-        digit, x = divmod(x, unit)
-        total += digit * stride
-    return total
 
 
 def _random_terms(rng: Random) -> tuple[UnitStride, ...]:
@@ -42,7 +34,7 @@ def _random_steps(rng: Random) -> tuple[list[int], Steps]:
         terms, count = _random_terms(rng), rng.randint(1, rng.choice((4, 10, 50)))
         stride = rng.choice((1, 1, 1, 2, 3, 4, 6, -1, -2))
         low = rng.randint(0, 3 * terms[-1][0]) + max(-stride * count, 0)
-        own = [_evaluate(terms, low + x * stride) for x in range(count)]
+        own = [value_at(terms, low + x * stride) for x in range(count)]
         try:
             found = Steps.strided(terms, count, low, stride)
         except ValueError:
@@ -83,7 +75,7 @@ def _check_fit(values: list[int], steps: Steps) -> None:
     terms, chain = fit(steps), chain_of(values)
     assert (terms is None) == (chain is None)
     if terms is not None and chain is not None:
-        assert [values[0] + _evaluate(terms, x) for x in range(len(values))] == values
+        assert [values[0] + value_at(terms, x) for x in range(len(values))] == values
         # The shortest chain is the canonical one.
         assert tuple(unit for unit, _ in terms) == (chain if len(values) > 1 else ())
 
@@ -102,11 +94,11 @@ def test_fit_of_a_digit_list_is_its_canonical_form(rng: Random):
 def test_digits_with_a_phase_are_found_again_and_say_the_function(rng: Random):
     terms, count = _random_terms(rng), rng.randint(1, 200)
     low = rng.randint(0, 2 * terms[-1][0])
-    values = [_evaluate(terms, low + x) for x in range(count)]
+    values = [value_at(terms, low + x) for x in range(count)]
     found = fit_phased(Steps.of_terms(terms, count, low))
     assert found is not None
     phase, digits = found
-    assert [_evaluate(digits, phase + x) - _evaluate(digits, phase) for x in range(count)] == [
+    assert [value_at(digits, phase + x) - value_at(digits, phase) for x in range(count)] == [
         value - values[0] for value in values
     ]
     # What is found depends on the function alone.
@@ -122,7 +114,7 @@ def test_every_short_function_has_digits_with_a_phase_or_none_exist():
             assert (found is not None) == _has_phased_digits(moves), values
             if found is not None:
                 low, terms = found
-                assert [_evaluate(terms, low + x) - _evaluate(terms, low) for x in range(count)] == values
+                assert [value_at(terms, low + x) - value_at(terms, low) for x in range(count)] == values
 
 
 def _has_phased_digits(moves: tuple[int, ...]) -> bool:

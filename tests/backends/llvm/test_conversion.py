@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layout_ir.algebra.format import Format
-from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_after
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.backends.llvm import compile_reorder, plan_reorder
@@ -27,6 +25,7 @@ from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 from tests.fuzz.reorders import DTYPES, PAIRS, cases, run
+from tests.layouts import bound_pair
 from tests.oracles import onednn
 from tests.plan_evaluation import definition_of_conversion, evaluate
 from tests.seeds import seeds
@@ -41,14 +40,10 @@ def test_random_conversions_between_guard_pages(seed: int):
     assert not wrong, wrong[0]
 
 
-def _pair(shape: tuple[int, ...], src: str, dst: str) -> tuple[Layout, Layout]:
-    return Format.of(src).bind(shape), Format.of(dst).bind(shape)
-
-
 def _steps(
     src: str, dst: str, shape: tuple[int, ...], conversion: Conversion, machine: Machine = WIDE
 ) -> tuple[Step, ...]:
-    return plan_reorder(*_pair(shape, src, dst), conversion=conversion, target=machine).steps
+    return plan_reorder(*bound_pair(shape, src, dst), conversion=conversion, target=machine).steps
 
 
 def _step(
@@ -136,7 +131,7 @@ def test_negative_without_beta_one_tile_is_moved_back():
 
 
 def test_four_bits_are_moved_even_where_nothing_is_converted():
-    plan = plan_reorder(*_pair((3, 5), "ab", "ab"), conversion=Conversion("i4", "i4"), target=WIDE)
+    plan = plan_reorder(*bound_pair((3, 5), "ab", "ab"), conversion=Conversion("i4", "i4"), target=WIDE)
     assert (plan.src_bytes, plan.dst_bytes) == (8, 8)
     assert plan.steps == (Step((), 0, 0, Copy(15)),)
 
@@ -165,7 +160,7 @@ def test_every_plan_means_what_the_layouts_say(machine: Machine):
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "aarch64", "riscv64-v"])
 def test_code_for_other_machines_calls_nothing(name: str):
     machine = machine_named(name)
-    src, dst = _pair((5, 20), "ab", "ba")
+    src, dst = bound_pair((5, 20), "ab", "ba")
     plans = {
         f"k{k}": plan_reorder(src, dst, conversion=Conversion(a, b), target=machine)
         for k, (a, b) in enumerate(PAIRS)
@@ -189,7 +184,7 @@ def test_code_for_other_machines_calls_nothing(name: str):
     ids=str,
 )
 def test_threads_share_a_call(conversion: Conversion):
-    src, dst = _pair((4, 33, 120, 120), "nchw", "nhwc")
+    src, dst = bound_pair((4, 33, 120, 120), "nchw", "nhwc")
     random = np.random.default_rng(0)
     x = random.normal(0, 60, src.extent).astype(np.float32)
     values: dict[str, Any] = {"dst_scale": random.uniform(0.5, 2, 33), "dst_zero": np.array(3.0)}
@@ -209,7 +204,7 @@ def test_threads_share_a_call(conversion: Conversion):
 @pytest.mark.parametrize("tags", [("abcd", "aBcd16b"), ("aBcd8b", "acdb"), ("acdb", "ABcd8b8a")], ids=str)
 def test_blocked_tags_give_the_bytes_that_onednn_gives(pair: tuple[str, str], tags: tuple[str, str]):
     shape = (3, 19, 5, 4)
-    src, dst = _pair(shape, *tags)
+    src, dst = bound_pair(shape, *tags)
     x = np.zeros(src.extent, storage_of(pair[0]))
     x[src.addresses()] = np.random.default_rng(0).integers(0, 2000, shape) / 16 if pair[0] == "f32" else 77
     theirs, ours = (np.full(dst.extent, 90, storage_of(pair[1])) for _ in range(2))
@@ -225,12 +220,12 @@ def test_blocked_tags_give_the_bytes_that_onednn_gives(pair: tuple[str, str], ta
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nothing_is_converted_where_nothing_is(dtype: str):
-    src, dst = _pair((0, 3), "ab", "ba")
+    src, dst = bound_pair((0, 3), "ab", "ba")
     compile_reorder(src, dst, "f32", dst_dtype=dtype)(np.zeros(0, np.float32), np.zeros(0, storage_of(dtype)))
 
 
 def test_negative_one_buffer_cannot_be_both():
-    src, dst = _pair((3, 4), "ab", "ab")
+    src, dst = bound_pair((3, 4), "ab", "ab")
     x = np.zeros(12, np.int32)
     with pytest.raises(LayoutError, match="overlap"):
         compile_reorder(src, dst, "f32", dst_dtype="i32")(x.view(np.float32), x)
@@ -238,7 +233,7 @@ def test_negative_one_buffer_cannot_be_both():
 
 
 def test_negative_buffers_and_numbers_that_do_not_fit():
-    src, dst = _pair((3, 4), "ab", "ba")
+    src, dst = bound_pair((3, 4), "ab", "ba")
     kernel = compile_reorder(
         src, dst, conversion=Conversion("f32", "i8", dst_scale="channel", dim=0, channels=3)
     )
@@ -256,7 +251,7 @@ def test_negative_buffers_and_numbers_that_do_not_fit():
 
 
 def test_negative_a_pad_that_is_known_too_late():
-    src, dst = _pair((3, 5), "ab", "(a, b) : [a, b, b:4], pad = zp")
+    src, dst = bound_pair((3, 5), "ab", "(a, b) : [a, b, b:4], pad = zp")
     with pytest.raises(LayoutError, match="give a number when compiling"):
         compile_reorder(src, dst, conversion=Conversion("f32", "i8", dst_zero="tensor"))
     out = np.zeros(24, np.int8)

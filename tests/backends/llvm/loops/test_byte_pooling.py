@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,26 +9,15 @@ from hypothesis import strategies as st
 
 from layout_ir.backends.llvm.loops.byte_pooling import BytePooling
 from layout_ir.backends.llvm.loops.channel_windows import ChannelWindows
-from layout_ir.backends.llvm.loops.compiled_loop import LOOP_SIGNATURE
 from layout_ir.errors import LayoutError
-
-Array = np.ndarray[Any, Any]
-
-CANARY = 77
+from tests.backends.llvm.loops.guarded_runs import Array, run_guarded
 
 
 def found(windows: ChannelWindows, x: Array, parts: int) -> Array:
     """The result, computed in parts as threads do; nothing around it is written."""
     kernel = BytePooling(windows, "i8" if x.dtype == np.int8 else "ui8")
     shape = (x.shape[0], *windows.results, x.shape[-1])
-    memory = np.full(int(np.prod(shape)) + 128, CANARY, x.dtype)
-    inside = memory[64:-64]
-    arguments = kernel.arguments()
-    arguments[:2] = [x.ctypes.data, inside.ctypes.data]
-    for part in range(parts):
-        LOOP_SIGNATURE(kernel.address)(int(arguments.ctypes.data), 0, part, parts)
-    assert (memory[:64] == CANARY).all() and (memory[-64:] == CANARY).all()
-    return inside.reshape(shape)
+    return run_guarded(kernel, [x], shape, x.dtype, parts)
 
 
 def expected(windows: ChannelWindows, x: Array) -> Array:

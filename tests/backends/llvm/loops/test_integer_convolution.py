@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layout_ir.backends.llvm.loops.compiled_loop import LOOP_SIGNATURE
 from layout_ir.backends.llvm.loops.integer_convolution import IntegerConvolution, panel_columns
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.dialects.nn.integer_products import PackedIntegerConv, Requantization
 from layout_ir.errors import LayoutError
-
-Array = np.ndarray[Any, Any]
-
-CANARY = 77
+from tests.backends.llvm.loops.guarded_runs import Array, run_guarded
 
 
 def found(
@@ -30,15 +25,7 @@ def found(
     kernel = IntegerConvolution(conv, x.shape, "i8" if packed.itemsize == 1 else "i16", threads=threads)
     shape = conv.result_shape(x.shape)
     dtype = np.dtype(np.int32 if conv.requantization is None else np.uint8)
-    memory = np.full(int(np.prod(shape)) + 128, CANARY, dtype)
-    inside = memory[64:-64]
-    arguments = kernel.arguments()
-    tensors = (x, packed, *columns, inside)
-    arguments[: len(tensors)] = [array.ctypes.data for array in tensors]
-    for part in range(parts):
-        LOOP_SIGNATURE(kernel.address)(int(arguments.ctypes.data), 0, part, parts)
-    assert (memory[:64] == CANARY).all() and (memory[-64:] == CANARY).all()
-    result = inside.reshape(shape)
+    result = run_guarded(kernel, [x, packed, *columns], shape, dtype, parts)
     return result.view(np.int8) if conv.requantization and conv.requantization.dtype == "i8" else result
 
 

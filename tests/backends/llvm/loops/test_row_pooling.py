@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layout_ir.backends.llvm.loops.compiled_loop import LOOP_SIGNATURE
 from layout_ir.backends.llvm.loops.row_pooling import RowPooling, RowWindows, has_row_code
 from layout_ir.errors import LayoutError
-
-Array = np.ndarray[Any, Any]
-
-CANARY = 77
+from tests.backends.llvm.loops.guarded_runs import Array, run_guarded
 
 
 def found(windows: RowWindows, x: Array, parts: int = 1) -> Array:
     """The result, computed in parts as threads do; nothing around it is written, and nothing around the source read."""
     kernel = RowPooling(windows, "f32" if x.dtype == np.float32 else "f64")
     shape = (x.shape[0], *windows.results)
-    memory = np.full(int(np.prod(shape)) + 128, CANARY, x.dtype)
     around = np.full(x.size + 256, np.nan, x.dtype)
     around[128:-128] = x.reshape(-1)
-    inside = memory[64:-64]
-    arguments = kernel.arguments()
-    arguments[:2] = [around[128:].ctypes.data, inside.ctypes.data]
-    for part in range(parts):
-        LOOP_SIGNATURE(kernel.address)(int(arguments.ctypes.data), 0, part, parts)
-    assert (memory[:64] == CANARY).all() and (memory[-64:] == CANARY).all()
-    return inside.reshape(shape)
+    return run_guarded(kernel, [around[128:-128]], shape, x.dtype, parts)
 
 
 def expected(windows: RowWindows, x: Array) -> Array:

@@ -12,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
-from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import compile_many, compile_reorder, reorder
 from layout_ir.backends.llvm.machine.host_facts import llvm
 from layout_ir.backends.llvm.machine.known_cpus import local_machine, machine_named
@@ -23,6 +22,7 @@ from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.dialects.kernel.plan import Staged, VariableBoundLoops
 from layout_ir.errors import LayoutError
 from tests.backends.llvm.cases import WIDTHS, buffers, expected, random_case
+from tests.layouts import bound_pair
 from tests.oracles import onednn
 from tests.seeds import seeds
 
@@ -155,10 +155,6 @@ def test_blocked_tags_give_the_bytes_that_onednn_gives(dtype: str):
         assert np.array_equal(ours, theirs), f"{s_tag} -> {d_tag} {shape}"
 
 
-def _pair(shape: tuple[int, ...], src: str, dst: str) -> tuple[Layout, Layout]:
-    return Format.of(src).bind(shape), Format.of(dst).bind(shape)
-
-
 def test_what_a_buffer_leaves_over_is_moved_apart():
     machine = replace(host(), l2=4 << 10, l3=1 << 10)
     src, dst = (Format.parse(f"(a, b, c) : [{order}]").bind((15, 65, 16)) for order in ("a, c, b", "a, b, c"))
@@ -170,7 +166,7 @@ def test_what_a_buffer_leaves_over_is_moved_apart():
 
 
 def test_a_buffer_with_a_policy_is_filled_in_place():
-    src, dst = _pair((2, 5, 3), "(a, b, c) : [a, b, c, b:4]", "(a, b, c) : [a, b, c, b:4], pad = 7")
+    src, dst = bound_pair((2, 5, 3), "(a, b, c) : [a, b, c, b:4]", "(a, b, c) : [a, b, c, b:4], pad = 7")
     x = np.arange(src.extent, dtype=np.int32)
     wanted = np.full_like(x, 7)
     wanted[dst.addresses()] = x[dst.addresses()]
@@ -179,7 +175,7 @@ def test_a_buffer_with_a_policy_is_filled_in_place():
 
 
 def test_reorder_leaves_what_is_no_element_alone():
-    src, dst = _pair((3, 4), "(a, b) : [a, b]", "(a, b) : [a*6, b], pad = zero")
+    src, dst = bound_pair((3, 4), "(a, b) : [a, b]", "(a, b) : [a*6, b], pad = zero")
     out = np.full(dst.extent, 9, np.float32)
     assert reorder(np.arange(12, dtype=np.float32), src, dst, out=out) is out
     assert out.tolist() == [0, 1, 2, 3, 9, 9, 4, 5, 6, 7, 9, 9, 8, 9, 10, 11]
@@ -197,13 +193,13 @@ def test_reorder_leaves_what_is_no_element_alone():
     ],
 )
 def test_negative_buffers_that_do_not_fit(source: NDArray[Any], destination: NDArray[Any], message: str):
-    kernel = compile_reorder(*_pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]"))
+    kernel = compile_reorder(*bound_pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]"))
     with pytest.raises(LayoutError, match=message):
         kernel(source, destination)
 
 
 def test_negative_overlapping_buffers():
-    kernel = compile_reorder(*_pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]"))
+    kernel = compile_reorder(*bound_pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]"))
     x = np.zeros(12, "f4")
     kernel(x[:6], x[6:])
     for other in (x[:6], x[5:11], x[1:7]):
@@ -214,7 +210,7 @@ def test_negative_overlapping_buffers():
 @pytest.mark.parametrize("dtype", ["f8E4M3FN", "f8E5M2"])
 @pytest.mark.parametrize("pad", ["undef", "zero"])
 def test_elements_of_eight_bit_floats_are_moved(dtype: str, pad: str):
-    src, dst = _pair((3, 9), "ab", f"(a, b) : [b, a, a:4], pad = {pad}")
+    src, dst = bound_pair((3, 9), "ab", f"(a, b) : [b, a, a:4], pad = {pad}")
     x, y = np.arange(27, dtype=np.uint8), np.full(36, 255, np.uint8)
     compile_reorder(src, dst, dtype)(x, y)
     assert np.array_equal(y.reshape(9, 4)[:, :3], x.reshape(3, 9).T)
@@ -223,12 +219,12 @@ def test_elements_of_eight_bit_floats_are_moved(dtype: str, pad: str):
 
 def test_pads_of_eight_bit_floats():
     x, y = np.arange(27, dtype=np.uint8), np.zeros(36, np.uint8)
-    compile_reorder(*_pair((3, 9), "ab", "(a, b) : [b, a, a:4], pad = 1"), "f8E5M2")(x, y)
+    compile_reorder(*bound_pair((3, 9), "ab", "(a, b) : [b, a, a:4], pad = 1"), "f8E5M2")(x, y)
     assert (y.reshape(9, 4)[:, 3] == 0x3C).all()
 
 
 def test_negative_layouts_that_no_kernel_moves():
-    plain, _ = _pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]")
+    plain, _ = bound_pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]")
     with pytest.raises(LayoutError, match="below address 0"):
         compile_reorder(plain, Format.of("(a, b) : [a*-3, b]").bind((2, 3)))
     with pytest.raises(LayoutError, match="keeps several elements at one address"):
@@ -273,13 +269,13 @@ def test_negative_a_machine_of_another_architecture():
 @pytest.mark.parametrize("to", ["f32", "i8"])
 def test_negative_buffers_that_no_address_reaches_the_end_of(to: str):
     most, more = (1 << 32, (1 << 29) - 1), (1 << 32, 1 << 29)
-    compile_reorder(*_pair(most, "ab", "ba"), "f32", dst_dtype=to)
+    compile_reorder(*bound_pair(most, "ab", "ba"), "f32", dst_dtype=to)
     with pytest.raises(
         LayoutError, match=r"the source, 4294967296x536870912 in .*, has 9223372036854775808 bytes"
     ):
-        compile_reorder(*_pair(more, "ab", "ba"), "f32", dst_dtype=to)
+        compile_reorder(*bound_pair(more, "ab", "ba"), "f32", dst_dtype=to)
     with pytest.raises(LayoutError, match=r"the destination, .* has 9223372036854775808 bytes"):
-        compile_reorder(*_pair(more, "ab", "ba"), "i8", dst_dtype="f32")
+        compile_reorder(*bound_pair(more, "ab", "ba"), "i8", dst_dtype="f32")
 
 
 def test_negative_features_that_this_cpu_has_not(monkeypatch: pytest.MonkeyPatch):
