@@ -85,7 +85,7 @@ class WeightPacking:
         ):
             raise LayoutError(f"channels {channels} are no dims of {shape}, one behind the other")
         for kind in checked_row("compensation of a weight =", self.compensation):
-            if kind not in COMPENSATIONS:
+            if not isinstance(kind, str) or kind not in COMPENSATIONS:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise LayoutError(f"unknown compensation {kind!r}: known are {', '.join(COMPENSATIONS)}")
         check_flags(saturate=self.saturate)
 

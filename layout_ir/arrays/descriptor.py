@@ -38,7 +38,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import PadPolicy, check_pad
 from layout_ir.algebra.tag import names_for
-from layout_ir.argument_checks import checked_integers
+from layout_ir.argument_checks import check_flags, checked_integers
 from layout_ir.elements.element_types import canonical_name, element_type
 from layout_ir.elements.quantization import check_quantization
 from layout_ir.errors import LayoutError, public_methods
@@ -94,6 +94,7 @@ class TensorDesc:
         zero_point: int = 0,
         allow_empty: bool = False,
     ):
+        check_flags(allow_empty=allow_empty)
         values: tuple[object, ...] = ((), "", None, None, 0, None, None, 0, None)
         if dtype is not None or shape or layout is not None or strides is not None:
             try:
