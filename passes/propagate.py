@@ -14,7 +14,7 @@ from time import monotonic
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from layout_ir.argument_checks import check_flags, check_seconds
+from layout_ir.argument_checks import check_flags, check_seconds, checked_path
 from layout_ir.diagnostics import remark
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
@@ -122,9 +122,12 @@ def certificate_file(path: str | None) -> Generator[None]:
 
 
 def check_arguments(solver: str, time_limit: float | None, report: str | None, attach: bool) -> None:
-    """Raises LayoutError for an unknown solver, a certificate of one that proves nothing, and a bad time limit."""
+    """Raises LayoutError for an unknown solver, a certificate of one that proves nothing, a report that is no path, and a
+    bad time limit."""
     check_solver(solver)
     check_flags(attach=attach)
+    if report is not None:
+        checked_path(report, "report")
     if (report is not None or attach) and solver != "exact":
         place = "the module's layout.certificate" if report is None else report
         raise LayoutError(f"solver '{solver}' proves nothing: no certificate can be written to {place}")

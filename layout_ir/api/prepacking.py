@@ -370,7 +370,7 @@ def prepack(
                 )
             packings.append(
                 WeightPacking(
-                    TensorDesc(array.shape, name), TensorDesc(array.shape, dtype or name, Format.of(fmt)),
+                    TensorDesc(array.shape, name), TensorDesc(array.shape, name if dtype is None else dtype, Format.of(fmt)),
                     scale, dims, tuple(compensation),
                 )
             )  # fmt: skip
