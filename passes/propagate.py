@@ -122,8 +122,8 @@ def certificate_file(path: str | None) -> Generator[None]:
 
 
 def check_arguments(solver: str, time_limit: float | None, report: str | None, attach: bool) -> None:
-    """Raises LayoutError for an unknown solver, a certificate of one that proves nothing, a report that is no path, and a
-    bad time limit."""
+    """Raises LayoutError for an unknown solver, a certificate of one that proves nothing, a report that is no path, and
+    a bad time limit."""
     check_solver(solver)
     check_flags(attach=attach)
     if report is not None:

@@ -370,7 +370,8 @@ def prepack(
                 )
             packings.append(
                 WeightPacking(
-                    TensorDesc(array.shape, name), TensorDesc(array.shape, name if dtype is None else dtype, Format.of(fmt)),
+                    TensorDesc(array.shape, name),
+                    TensorDesc(array.shape, name if dtype is None else dtype, Format.of(fmt)),
                     scale, dims, tuple(compensation),
                 )
             )  # fmt: skip
