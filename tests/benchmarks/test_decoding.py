@@ -16,14 +16,14 @@ from tests.backends.onednn.small_programs import needs_library
 
 
 @needs_library
-def test_a_decoder_is_measured_word_by_word_and_compared():
+def test_a_decoder_is_measured_token_by_token_and_compared():
     model = decoder("gpt2", width=8, heads=2)
     row = measured("small", Decoder(model, partial(inputs_at, model, new=1), next_inputs), 4, 3, 1)
-    assert len(row.first) == 3 and min(row.word, row.again, row.whole, row.onnxruntime) > 0
+    assert len(row.first) == 3 and min(row.token, row.again, row.whole, row.onnxruntime) > 0
     assert row.difference < 1e-5
 
 
-def test_a_row_says_what_compiles_and_what_a_word_takes():
+def test_a_row_says_what_compiles_and_what_a_token_takes():
     row = Row("small", [300.0, 200.4, 400.0], 1.234, 1.0, 0.5, 0.25, 2e-6)
     assert table([row]).splitlines()[-1] == "| small | 300, 200, 400 | 1.23 | 1.00 | 0.50 | 0.25 | 2e-06 |"
 

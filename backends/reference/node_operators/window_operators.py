@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops.op_resize import Resize as _PackageResize
+from onnx.reference.ops import op_resize
 
 from layout_ir.backends.reference.grid_sample import grid_sample
 from layout_ir.backends.reference.non_max_suppression import selected_boxes
@@ -143,21 +143,23 @@ class RoiAlignOfChannelsLast(RoiAlign):
         return super()._run(np.moveaxis(x, -1, 1), regions, batches, **attributes)
 
 
-class Resize(_PackageResize):
+_PACKAGE_RESIZE: Any = op_resize.Resize  # without type information
+
+
+class Resize(_PACKAGE_RESIZE):
     """The operator of opset 10, too, whose second input is the scales: result i reads element i / scale, rounded down,
     or up where x shrinks, as ONNX Runtime has it."""
 
     op_domain = ""
 
     def _run(self, x: Array, *others: Array | None, **attributes: Any) -> tuple[Array]:
-        node, package = cast("Any", self), cast("Any", super())
-        if node.run_params["opsets"].get("", 11) > 10:
-            return package._run(x, *others, **attributes)
+        if self.run_params["opsets"].get("", 11) > 10:
+            return _PACKAGE_RESIZE._run(self, x, *others, **attributes)
         (scales,) = others
         assert scales is not None
         rounded = "ceil" if (scales < 1).any() else "floor"
         places = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": rounded}
-        return package._run(x, None, scales, None, mode=attributes.get("mode"), **places)
+        return _PACKAGE_RESIZE._run(self, x, None, scales, None, mode=attributes.get("mode"), **places)
 
 
 OPERATORS = (Col2Im, GridSample, MaxPool, MaxRoiPool, NonMaxSuppression, Resize, RoiAlign)
