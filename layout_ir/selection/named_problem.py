@@ -23,7 +23,7 @@ from math import isfinite
 from operator import getitem, index
 from typing import Any, NamedTuple
 
-from layout_ir.argument_checks import check_flags, check_seconds, checked_row
+from layout_ir.argument_checks import check_flags, check_seconds
 from layout_ir.errors import LayoutError, public
 from layout_ir.selection.bit_sets import bits_of, only_member
 from layout_ir.selection.conflict import conflict_text, conflicting_uses
@@ -109,8 +109,7 @@ class NamedProblem:
         Raises LayoutError where an option is not of its operands and results, where all cost None or inf, and where
         a name is taken.
         """
-        operands = checked_row(f"op {name!r}: operands", operands)
-        results = checked_row(f"op {name!r}: results", results)
+        operands, results = tuple(operands), tuple(results)
         if name in self._ops:
             raise LayoutError(f"there are two ops {name!r}: each needs a name of its own")
         for k, value in enumerate(results):
@@ -181,7 +180,7 @@ class NamedProblem:
             raise LayoutError(
                 f"reorders of value {name!r} have costs already: say what they cost before solving"
             )
-        given = checked_row(f"value {name!r}: formats", formats)
+        given = tuple(formats)
         # Values that share a tuple of formats have had it looked at.
         if self._known_formats.get(id(given)) is not given:
             for fmt in given:

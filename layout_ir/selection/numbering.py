@@ -14,8 +14,7 @@ class Option:
     """One way to run an op: the format of each operand and of each result, what it costs, and a name for it, if any.
 
     Formats are hashable objects. None for an operand means that any will do: in all options of the op, or in none. With
-    a cost of None or inf the op does not run so. Raises LayoutError where formats are a text, which would be taken for
-    one format a letter, and where the cost is no number.
+    a cost of None or inf the op does not run so. Raises LayoutError where the cost is no number.
     """
 
     ins: Sequence[Any]
@@ -24,11 +23,6 @@ class Option:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        for what, formats in (("operands", self.ins), ("results", self.outs)):
-            if isinstance(formats, str | bytes):
-                raise LayoutError(
-                    f"formats of {what} = {formats!r} is no row of formats: expected a tuple, ({formats!r},) for one"
-                )
         if self.cost is not None and not hasattr(self.cost, "__float__"):
             raise LayoutError(f"an option costs {self.cost!r}, which is no number")
 

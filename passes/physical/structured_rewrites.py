@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import isinf
+from math import isinf, prod
 from typing import Any, cast
 
 from xdsl.dialects import arith, tensor, tosa
@@ -288,7 +288,13 @@ def _generic(
     build.insert(new)
     made = [PhysicalValue(v, t) for v, t in zip(new.results, split[-len(results) :], strict=True)]
     return [
-        PhysicalValue(build.reshaped(y, tensor).value, tensor)
+        # Where the loops ran over pads of other tensors, those of the result are taken off again.
+        PhysicalValue(
+            (build.reshaped if prod(y.tensor.shape) == prod(tensor.shape) else build.reorder)(
+                y, tensor
+            ).value,
+            tensor,
+        )
         for y, tensor in zip(made, results, strict=True)
     ]
 

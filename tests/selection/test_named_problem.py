@@ -309,14 +309,6 @@ def test_negative_an_unknown_solver_is_refused_before_the_problem_is_looked_at()
         assert f"unknown solver {solver!r}" in message_of(problem, solver=solver)
 
 
-def test_negative_a_text_is_no_row_of_values():
-    for operands, results in (("xy", ()), ((), "zw")):
-        with pytest.raises(LayoutError, match=r"op 'op': (operands 'xy'|results 'zw') is no row of names"):
-            chain().add_op("op", operands, results, [Option((), ())])
-    with pytest.raises(LayoutError, match=r"value 'x': formats 'ab' is no row of names"):
-        chain().add_value("x", formats="ab")
-
-
 def test_negative_greedy_into_a_dead_end_is_said_to_be_greedy():
     problem = NamedProblem(every(None))
     problem.add_op("in", (), ("x",), [Option((), ("a",), 0), Option((), ("b",), 1)])

@@ -22,9 +22,3 @@ def test_any_number_is_a_cost(cost: Any):
 def test_negative_what_is_no_number_is_no_cost(cost: Any):
     with pytest.raises(LayoutError, match=r"an option costs .* which is no number"):
         Option(("a",), ("b",), cost)
-
-
-@pytest.mark.parametrize(("ins", "outs", "what"), [("ab", ("c",), "operands"), (("a",), "c", "results")])
-def test_negative_a_text_is_no_row_of_formats(ins: Any, outs: Any, what: str):
-    with pytest.raises(LayoutError, match=f"formats of {what} = '(ab|c)' is no row of formats"):
-        Option(ins, outs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,12 @@ from tests.exits.linalg.mlir_tools import execute, mlir_opt
 A = "#layout.format<(a, b) : [a, b]>"
 BLOCKS = "#layout.format<(a, b) : [a, b, b:8, a:4], pad = zero>"
 ANY_PADS = "#layout.format<(a, b) : [b, a, b:8], pad = undef>"
-RNG = np.random.default_rng(0)
+
+
+def floats(*shapes: Sequence[int]) -> list[np.ndarray[Any, Any]]:
+    """Random numbers in arrays of these shapes, the same whichever tests ran before."""
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(tuple(shape)).astype(np.float32) for shape in shapes]
 
 
 def reordered(body: str, shapes: dict[str, str], encodings: dict[str, str], result: str) -> ModuleOp:
@@ -108,6 +114,8 @@ ROWS_APART = "#layout.format<(a, b) : [a, b, b:8], pad = undef>"
 CASES = {
     "product in blocks": (PRODUCT, {"x": "9x16", "y": "16x12"}, {"x": BLOCKS, "y": BLOCKS, "r": BLOCKS}, "9x12"),
     "product of blocks and rows": (PRODUCT, {"x": "8x16", "y": "16x8"}, {"x": BLOCKS, "y": A, "r": BLOCKS}, "8x8"),
+    "product of one column in blocks": (PRODUCT, {"x": "9x16", "y": "16x1"}, {"x": A, "y": BLOCKS, "r": A}, "9x1"),
+    "product of columns in blocks": (PRODUCT, {"x": "9x16", "y": "16x3"}, {"x": A, "y": BLOCKS, "r": A}, "9x3"),
     "index in blocks": (INDEXED, {"x": "9x17"}, {"x": ANY_PADS, "r": ANY_PADS}, "9x17"),
     "elementwise": (SUM, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "9x17"),
     "body that reads a tensor": (GATHERED, {"x": "8x16", "y": "16"}, {"x": BLOCKS, "y": ROW, "r": BLOCKS}, "8x16"),
@@ -126,8 +134,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_ops_in_blocks_compute_the_same(name: str, tmp_path: Path):
     module = reordered(*CASES[name])
-    shapes = CASES[name][1].values()
-    inputs = [RNG.standard_normal(tuple(map(int, shape.split("x")))).astype(np.float32) for shape in shapes]
+    inputs = floats(*(tuple(map(int, shape.split("x"))) for shape in CASES[name][1].values()))
     physical = module.clone()
     convert_to_physical(physical)
     assert not any("layout.reorder" in op.name for op in physical.walk())
@@ -235,7 +242,7 @@ def _executed(module: ModuleOp, inputs: list[np.ndarray[Any, Any]], folder: Path
 def test_ops_of_tosa_in_words_of_their_own_take_the_order_of_the_pools_around_them(tmp_path: Path):
     """Transpositions between a pool and the next are gone; only those at the edges of the program stay."""
     module = li.parse(OWN_WORDS)
-    inputs = [RNG.standard_normal(shape).astype(np.float32) for shape in ((1, 3, 4, 5), (1, 3, 1, 1))]
+    inputs = floats((1, 3, 4, 5), (1, 3, 1, 1))
     want = _executed(module, inputs, tmp_path / "before")
     li.open_layouts(module)
     li.optimize(module, "blocked8")
@@ -248,7 +255,7 @@ def test_ops_of_tosa_in_words_of_their_own_take_the_order_of_the_pools_around_th
 def test_an_op_of_tosa_in_words_of_its_own_runs_in_blocks_and_its_pads_are_filled_behind_it(tmp_path: Path):
     body = "\n%r = tosa.sigmoid %x : (Tx) -> Tr\n"
     module = reordered(body, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "9x17")
-    x = RNG.standard_normal((9, 17)).astype(np.float32)
+    (x,) = floats((9, 17))
     convert_to_linalg(module)
     (sigmoid,) = [op for op in module.walk() if op.name == "tosa.sigmoid"]
     assert sigmoid.results[0].type.get_shape() == (3, 3, 8, 4)  # pyright: ignore

@@ -79,11 +79,14 @@ def _is_relabelling(
 
 
 def padding_number(op: Operation) -> float | None:
-    """The padding value of a pack, where it is a constant; None for any other op."""
+    """The padding value of a pack, where it is a constant, of i1 0 or 1; None for any other op."""
     if not isinstance(op, PackOp) or op.padding_value is None:
         return None
     value = constant_value(op.padding_value)
-    return None if value is None or value != value else value.item()
+    if value is None or value != value:
+        return None
+    number = value.item()
+    return int(number) if isinstance(number, bool) else number
 
 
 def unpacked_image(op: RelayoutOp, fmt: Format) -> Format | None:

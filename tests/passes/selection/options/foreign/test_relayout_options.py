@@ -67,6 +67,28 @@ def test_negative_other_tiles_are_no_relabelling():
     assert unpacked_image(op, Format.of("(a, b, c) : [c, b, a]")) is None
 
 
+@pytest.mark.parametrize("value", ["true", "false"])
+@pytest.mark.parametrize("target", ["blocked8", "avx2"])
+def test_truth_values_fill_a_partial_tile(value: str, target: str):
+    module = parse_program(
+        f"""func.func @main(%x: tensor<5xi1>) -> tensor<2x4xi1> {{
+          %k = arith.constant {value}
+          %e = tensor.empty() : tensor<2x4xi1>
+          %p = linalg.pack %x padding_value(%k : i1) inner_dims_pos = [0] inner_tiles = [4] into %e
+            : tensor<5xi1> -> tensor<2x4xi1>
+          func.return %p : tensor<2x4xi1>
+        }}""",
+        "program.mlir",
+    )
+    x = np.array([True, False, True, True, False])
+    rest = np.full(3, value == "true")
+    li.open_layouts(module)
+    li.optimize(module, target)
+    for made in (module, li.to_mlir(module)):
+        (found,) = li.run(made, [x])
+        np.testing.assert_array_equal(found, np.concatenate([x, rest]).reshape(2, 4))
+
+
 def test_negative_pads_of_unknown_value_are_no_partial_tile():
     free = Format.of("(a, b) : [a, b, a:32]"), Format.of("(a, b, c) : [a, b, c]")
     assert free not in _options(_pack(60, "%p"))
