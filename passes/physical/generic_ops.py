@@ -14,10 +14,10 @@ over whole blocks. Spatial dims in blocks are refused: a window over them is no 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import cast
+from typing import TypeVar, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, Float64Type, TensorType, f32
@@ -31,6 +31,8 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.errors import LayoutError
 from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue, unknown_pads
+
+_Loop = TypeVar("_Loop", int, str)
 
 Access = str | Mapping[str, int]
 """How an op reads one logical dim: by a loop, digit by digit, or at a sum of loops times numbers (then the dim is one
@@ -73,6 +75,14 @@ def contraction(
     digits = {
         loop: common_digits(extent, _users(loop, operands, access, natural)) for loop, extent in loops.items()
     }
+    reads = [
+        (way, operand.x.tensor.extents[dim])
+        for operand in operands
+        for dim, way in enumerate(operand.access)
+        if not isinstance(way, str)
+    ]
+    single = needed_loops_of_one(reads, loops)
+    digits.update((loop, [(1, 1)]) for loop in single)
     summed = [loop for loop in loops if loop not in access]
     order = [(loop, unit) for loop in (*access, *summed) for unit, _ in digits[loop]]
     numbers = {key: AffineExpr.dimension(k) for k, key in enumerate(order)}
@@ -84,7 +94,9 @@ def contraction(
     natural = replace(_split(natural, access, digits), pad="undef")
     maps = [
         AffineMap(
-            len(order), 0, tuple(_index(ways[place.dim], place, digits, numbers) for place in tensor.dims)
+            len(order),
+            0,
+            tuple(_index(ways[place.dim], place, digits, numbers, single) for place in tensor.dims),
         )
         for tensor, ways in [*((o.x.tensor, o.access) for o in operands), (natural, access)]
     ]
@@ -148,6 +160,22 @@ def common_digits(extent: int, users: Iterable[tuple[PhysicalTensor, int]]) -> l
     return [(lower, upper // lower) for lower, upper in pairwise(ascending)][::-1]
 
 
+def needed_loops_of_one(
+    reads: Iterable[tuple[Collection[_Loop], int]], extents: Mapping[_Loop, int]
+) -> set[_Loop]:
+    """The loops of one value that an index needs, given the loops of each sum and the extent of the dim that it reads.
+
+    Without them, an index would be another loop alone, and MLIR holds such a loop to be as long as the dim: it is not
+    for windows that do not reach the end of a dim, where the result has one element.
+    """
+    needed = set[_Loop]()
+    for used, extent in reads:
+        longer = [loop for loop in used if extents[loop] > 1]
+        if len(longer) == 1 and extent != extents[longer[0]]:
+            needed.update(loop for loop in used if extents[loop] == 1)
+    return needed
+
+
 def _split(
     tensor: PhysicalTensor, access: Sequence[Access], digits: Mapping[str, list[tuple[int, int]]]
 ) -> PhysicalTensor:
@@ -204,9 +232,12 @@ def joined_dims(tensor: PhysicalTensor, dim: int) -> PhysicalTensor:
 
 def _index(
     way: Access, place: PhysicalDim, digits: Mapping[str, list[tuple[int, int]]],
-    numbers: Mapping[tuple[str, int], AffineExpr],
+    numbers: Mapping[tuple[str, int], AffineExpr], single: Collection[str],
 ) -> AffineExpr:  # fmt: skip
-    """Where the loops read in one physical dim: at a digit, or at a sum of whole loops."""
+    """Where the loops read in one physical dim: at a digit, or at a sum of whole loops. `single` are the loops of one
+    value that have a digit."""
+    if isinstance(way, str) and way in single:
+        return numbers[way, 1]
     if place.count == 1:
         return AffineExpr.constant(0)
     if isinstance(way, str):

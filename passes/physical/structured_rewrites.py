@@ -13,7 +13,7 @@ Elementwise ops of arith and math whose tensors have one structure stay as they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import isinf, prod
 from typing import Any, cast
@@ -47,7 +47,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.foreign.pointwise import pointwise_operands
 from layout_ir.foreign.scalar import constant_value
 from layout_ir.foreign.structured import ELEMENTWISE, Structured, element, initial_value, loop_of, structured
-from layout_ir.passes.physical.generic_ops import common_digits
+from layout_ir.passes.physical.generic_ops import common_digits, needed_loops_of_one
 from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue, unknown_pads
 from layout_ir.passes.physical.tensor_rewrites import rewrite_move
 
@@ -246,6 +246,15 @@ def _generic(
         loop: common_digits(extent, [(t, dim) for t, dim, _ in _readers(loop, sources, maps)])
         for loop, extent in extents.items()
     }
+    reads = [
+        (expr.used_dims(), x.tensor.extents[dim])
+        for x, exprs in zip(sources, maps, strict=True)
+        if isinstance(x, PhysicalValue)
+        for dim, expr in enumerate(exprs)
+        if loop_of(expr) is None
+    ]
+    single = needed_loops_of_one(reads, extents)
+    digits.update((loop, [(1, 1)]) for loop in single)
     order: list[Key] = [(loop, unit) for loop in sorted(extents) for unit, _ in digits[loop]]
     numbers = {key: AffineExpr.dimension(k) for k, key in enumerate(order)}
     whole = [_sum([(numbers[loop, unit], unit) for unit, _ in digits[loop]]) for loop in sorted(extents)]
@@ -261,7 +270,11 @@ def _generic(
         apart = replace(x.tensor, dims=tuple(dims))
         new_values.append(build.reshaped(x, apart).value)
         new_maps.append(
-            AffineMap(len(order), 0, tuple(_index(exprs[place.dim], place, numbers, whole) for place in dims))
+            AffineMap(
+                len(order),
+                0,
+                tuple(_index(exprs[place.dim], place, numbers, whole, single) for place in dims),
+            )
         )
         split.append(apart)
     count = len(inputs)
@@ -415,11 +428,15 @@ def _split(
 
 
 def _index(
-    expr: AffineExpr, place: PhysicalDim, numbers: Mapping[Key, AffineExpr], whole: Sequence[AffineExpr]
-) -> AffineExpr:
+    expr: AffineExpr, place: PhysicalDim, numbers: Mapping[Key, AffineExpr], whole: Sequence[AffineExpr],
+    single: Collection[int],
+) -> AffineExpr:  # fmt: skip
+    """The index of a physical dim, whose dim is read at `expr`; `single` are the loops of one value with a digit."""
+    loop = loop_of(expr)
+    if loop is not None and loop in single:
+        return numbers[loop, 1]
     if place.count == 1:
         return AffineExpr.constant(0)
-    loop = loop_of(expr)
     return expr.replace_dims_and_symbols(whole, []) if loop is None else numbers[loop, place.unit]
 
 

@@ -252,6 +252,45 @@ def test_ops_of_tosa_in_words_of_their_own_take_the_order_of_the_pools_around_th
     np.testing.assert_array_equal(_executed(plain, inputs, tmp_path / "after"), want)
 
 
+WINDOWS = {
+    "named": """
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x{result}x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<2x{result}x8xf32>) -> tensor<2x{result}x8xf32>
+  %n = tensor.empty() : tensor<2x{size}x3xf32>
+  %t = linalg.transpose ins(%x : tensor<{first}x2x{last}x3xf32>) outs(%n : tensor<2x{size}x3xf32>)
+    permutation = [1, 0, 2, 3]
+  %r = linalg.conv_2d_nhwc_hwcf {{strides = dense<2> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>}}
+    ins(%t, %w : tensor<2x{size}x3xf32>, tensor<3x3x3x8xf32>) outs(%f : tensor<2x{result}x8xf32>)
+    -> tensor<2x{result}x8xf32>
+  func.return %r : tensor<2x{result}x8xf32>""",
+    "nn": """
+  %a = layout.permute %x perm = [1, 3, 0, 2] : tensor<{first}x2x{last}x3xf32> -> tensor<2x3x{size}xf32>
+  %b = layout.permute %w perm = [3, 2, 0, 1] : tensor<3x3x3x8xf32> -> tensor<8x3x3x3xf32>
+  %c = nn.conv %a, %b strides = [2, 2] : (tensor<2x3x{size}xf32>, tensor<8x3x3x3xf32>) -> tensor<2x8x{result}xf32>
+  %r = layout.permute %c perm = [0, 2, 3, 1] : tensor<2x8x{result}xf32> -> tensor<2x{result}x8xf32>
+  func.return %r : tensor<2x{result}x8xf32>""",
+}
+
+
+@pytest.mark.parametrize("target", ["avx2", "avx512", "blocked8", "channels-last"])
+@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize(("size", "result"), [("4x4", "1x1"), ("8x4", "3x1"), ("3x3", "1x1")])
+def test_windows_that_do_not_reach_the_end_of_a_dim_are_as_long_as_they_are(
+    size: str, result: str, kind: str, target: str, tmp_path: Path
+):
+    first, last = size.split("x")
+    x, y = f"tensor<{first}x2x{last}x3xf32>", f"tensor<2x{result}x8xf32>"
+    body = WINDOWS[kind].format(size=size, first=first, last=last, result=result)
+    module = li.parse(f"func.func @main(%x: {x}, %w: tensor<3x3x3x8xf32>) -> {y} {{{body}\n}}")
+    inputs = floats((int(first), 2, int(last), 3), (3, 3, 3, 8))
+    (want,) = li.run(module, inputs)
+    li.open_layouts(module)
+    li.optimize(module, target)
+    (found,) = execute(li.parse(mlir_opt(print_module(li.to_mlir(module)))), inputs, tmp_path)
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
 def test_an_op_of_tosa_in_words_of_its_own_runs_in_blocks_and_its_pads_are_filled_behind_it(tmp_path: Path):
     body = "\n%r = tosa.sigmoid %x : (Tx) -> Tr\n"
     module = reordered(body, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "9x17")
