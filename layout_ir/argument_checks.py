@@ -115,10 +115,14 @@ def checked_integer(what: str, number: object) -> int:
 def checked_row(what: str, row: object) -> tuple[Any, ...]:
     """The elements of any iterable. Raises LayoutError where `row`, called `what`, is none, or is a text, whose letters
     are hardly meant."""
-    if isinstance(row, str | bytes) or not isinstance(row, Iterable):
+    try:
+        found = None if isinstance(row, str | bytes) else tuple(cast("Iterable[Any]", row))
+    except TypeError:
+        found = None
+    if found is None:
         instead = f": expected [{row!r}]" if isinstance(row, str) else ""
         raise LayoutError(f"{what} {row!r} is no row of names{instead}")
-    return tuple(cast("Iterable[Any]", row))
+    return found
 
 
 def checked_dim(dim: object, shape: Sequence[int]) -> int:

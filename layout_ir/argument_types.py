@@ -96,16 +96,17 @@ def _is_row(value: object, kind: type) -> bool:
     """Whether `value` is iterated as one of `kind` is: text is no row of letters, and a mapping none of its keys."""
     if isinstance(value, str | bytes) or isinstance(value, Mapping) != issubclass(kind, Mapping):
         return False
-    return isinstance(value, Iterable) and (isinstance(value, Sized) or not issubclass(kind, Sized))
+    return _is_iterated(value) and (isinstance(value, Sized) or not issubclass(kind, Sized))
+
+
+def _is_iterated(value: object) -> bool:
+    """Whether `value` has elements one after the other; an array of no dims says that it has, and raises."""
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _elements(value: object, expected: Any) -> Iterable[tuple[object, Any]]:
     """The elements of a row with the type that each has to have; nothing where another type of the union fits."""
-    if (
-        not isinstance(value, Iterable)
-        or not isinstance(value, Sized)
-        or isinstance(value, str | bytes | Mapping)
-    ):
+    if not _is_iterated(value) or not isinstance(value, Sized) or isinstance(value, str | bytes | Mapping):
         return
     for member in _members(expected):
         origin, of = get_origin(member), [each for each in get_args(member) if each is not ...]
