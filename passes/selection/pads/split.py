@@ -38,13 +38,15 @@ def with_pads(
     layouts: Sequence[tuple[Layout, ...]],
     op_classes: Sequence[int | None],
     costs: CostModel,
+    deadline: float | None = None,
 ) -> Selection:
     """`selection` with the states of pads in its problem; itself where nothing is padded.
 
     `layouts` has those of the formats of each value; values alike share one tuple. `op_classes` has the class of each
-    decision, None where no other is like it.
+    decision, None where no other is like it. After the `deadline`, of the monotonic clock, fewer numbers in pads are
+    tried together, which is an omission.
     """
-    states = PadStates(selection, layouts, op_classes)
+    states = PadStates(selection, layouts, op_classes, deadline)
     if not states.choices:
         return selection
     omissions = (*selection.omissions, *states.omissions())

@@ -15,10 +15,11 @@ where they made such a number, every choice with them is one without, which cost
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from math import prod
+from time import monotonic
 
 from xdsl.ir import Operation
 
@@ -56,8 +57,11 @@ class PadStates:
         selection: Selection,
         layouts: Sequence[tuple[Layout, ...]],
         op_classes: Sequence[int | None],
+        deadline: float | None = None,
     ):
         self.selection = selection
+        self.deadline = deadline
+        """When, on the monotonic clock, no more combinations are tried than those beyond COMBINATIONS; None: never."""
         self.layouts = layouts
         known = {id(own): tuple(layout.is_padded for layout in own) for own in layouts}
         self._padded = [known[id(own)] for own in layouts]
@@ -230,10 +234,10 @@ class PadStates:
                 made[id(choice.rule), known] = choice.rule
         steps: list[tuple[PadRule, PadValues, PadValues]] = []
         for (_, known), rule in made.items():
-            combinations, whole = _combinations(rule, known)
+            together, whole = self._combinations(rule, known)
             if not whole:
                 return tried
-            for states in combinations:
+            for states in together:
                 left = tuple(held if held in known_anywhere else None for held in rule.leaves(states))
                 if any(held is not None for held in left):
                     steps.append((rule, states, left))
@@ -275,12 +279,29 @@ class PadStates:
         those that ask for more than another pair that leaves the same."""
         key = id(rule), tuple(states)
         if key not in self._outcomes:
-            combinations, whole = _combinations(rule, states)
+            together, whole = self._combinations(rule, states)
             if not whole:
                 self._untried.add(id(rule))
-            made = [(given, rule.leaves(given)) for given in combinations]
+            made = [(given, rule.leaves(given)) for given in together]
             self._outcomes[key] = _least(made)
         return self._outcomes[key]
+
+    def _combinations(self, rule: PadRule, states: Sequence[PadValues]) -> tuple[list[PadValues], bool]:
+        """States of the operands to try together: what is asked for, else all where they show, else anything.
+
+        The second says whether these are all that there are.
+        """
+        own: list[PadValues] = []
+        for ask, seen, known in zip(rule.asks, rule.seen, states, strict=True):
+            own.append(
+                (ask,) if ask is not None else known if seen else (None if None in known else known[0],)
+            )
+        count = prod(len(s) for s in own)
+        is_late = self.deadline is not None and count > 1 and monotonic() >= self.deadline
+        if count <= COMBINATIONS and not is_late:
+            return list(product(*own)), True
+        equal = dict.fromkeys(held for s in own for held in s)
+        return [tuple(held if held in s else s[0] for s in own) for held in equal], False
 
     def is_padded(self, at: ValueFormat) -> bool:
         """Whether the value has pads in that format."""
@@ -337,30 +358,26 @@ def formats_of_choice(
     )
 
 
-def _combinations(rule: PadRule, states: Sequence[PadValues]) -> tuple[list[PadValues], bool]:
-    """States of the operands to try together: what is asked for, else all where they show, else anything.
-
-    The second says whether these are all that there are.
-    """
-    own: list[PadValues] = []
-    for ask, seen, known in zip(rule.asks, rule.seen, states, strict=True):
-        own.append((ask,) if ask is not None else known if seen else (None if None in known else known[0],))
-    if prod(len(s) for s in own) <= COMBINATIONS:
-        return list(product(*own)), True
-    equal = dict.fromkeys(held for s in own for held in s)
-    return [tuple(held if held in s else s[0] for s in own) for held in equal], False
-
-
 def _least(made: Sequence[tuple[PadValues, PadValues]]) -> list[tuple[PadValues, PadValues]]:
     """The pairs without those that ask for more than another pair which leaves the same."""
-    distinct = list(dict.fromkeys(made))
-    return [
-        (states, left)
-        for states, left in distinct
-        if not any(
-            left == other_left
-            and other != states
-            and all(o is None or o == s for o, s in zip(other, states, strict=True))
-            for other, other_left in distinct
+    distinct = dict.fromkeys(made)
+    alike: dict[PadValues, set[PadValues]] = {}
+    for states, left in distinct:
+        alike.setdefault(left, set()).add(states)
+    return [(states, left) for states, left in distinct if not _asks_for_more(states, alike[left])]
+
+
+def _asks_for_more(states: PadValues, others: Collection[PadValues]) -> bool:
+    """Whether one of `others`, which have `states` among them, asks for the same of some operands and nothing of the
+    rest."""
+    places = [k for k, held in enumerate(states) if held is not None]
+    if len(others) <= 1 << len(places):
+        return any(
+            other != states and all(o is None or o == s for o, s in zip(other, states, strict=True))
+            for other in others
         )
-    ]
+    for count in range(1, len(places) + 1):
+        for dropped in combinations(places, count):
+            if tuple(None if k in dropped else held for k, held in enumerate(states)) in others:
+                return True
+    return False

@@ -457,7 +457,8 @@ def build(
     """The selection problem of a module: of all that is connected to an open layout, or of `everything`.
 
     Without `costs` those hold that the target brings along, or else the built-in ones. After `time_limit` seconds
-    Formats spread no further from op to op: the problem then leaves out what they would have reached, and says so.
+    Formats spread no further from op to op: the problem then leaves out what they would have reached, and says so. So
+    it is, after half as many more, with what their pads may hold together.
     Raises PassError where a decision point has no option that agrees with the types it already has, or values form a
     cycle.
     """
@@ -487,7 +488,9 @@ def build(
         formats,
         tuple(builder.omissions()),
     )
-    whole = with_pads(selection, [own.layouts for own in lists], builder.classes, builder.costs)
+    layouts = [own.layouts for own in lists]
+    deadline = None if time_limit is None else monotonic() + time_limit / 2
+    whole = with_pads(selection, layouts, builder.classes, builder.costs, deadline)
     clipped = (
         Omission(op, f"the block of {op.name} runs {often} times and is counted as {MOST_RUNS} times")
         for op, often in weights.clipped.items()

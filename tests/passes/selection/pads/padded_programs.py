@@ -19,7 +19,9 @@ NEEDS_ZERO = (
 NEEDS_NOTHING = f"layout.options = [#layout.option<ins = [{UNDECIDED}], outs = [{UNDECIDED}], cost = 5>]"
 
 
-def selected(body: str, result: str = "%y", costs: object = None) -> tuple[Selection, int]:
+def selected(
+    body: str, result: str = "%y", costs: object = None, time_limit: float | None = None
+) -> tuple[Selection, int]:
     """The problem of `body`, which makes %y of %x, and the least cost; ops count nothing unless they say so."""
     text = f"""func.func @main(%x : {BLOCKED}, %p : i1) -> {TYPE} {{
       {body}
@@ -36,5 +38,5 @@ def selected(body: str, result: str = "%y", costs: object = None) -> tuple[Selec
         else costs,
         "test",
     )
-    selection = build(parse(text), target_named("blocked8"), table)
+    selection = build(parse(text), target_named("blocked8"), table, time_limit=time_limit)
     return selection, solve_program(selection).cost

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from layout_ir.passes.selection.pads.behaviour import PadValues
+from layout_ir.passes.selection.pads.states import _least  # pyright: ignore[reportPrivateUsage]
 from tests.passes.selection.pads.padded_programs import BLOCKED, NEEDS_NOTHING, NEEDS_ZERO, TYPE, selected
 
 
@@ -56,6 +60,34 @@ def test_beyond_the_limit_only_operands_that_agree_are_tried_and_nothing_is_prov
     selection, cost = selected(SHARED)
     assert cost >= before
     assert any("only equal ones take part" in omission.what for omission in selection.omissions)
+
+
+def test_after_the_time_limit_only_operands_that_agree_are_tried_and_nothing_is_proven():
+    _, before = selected(SHARED)
+    selection, _ = selected(SHARED, time_limit=60)
+    assert not selection.omissions
+    selection, cost = selected(SHARED, time_limit=1e-9)
+    assert cost >= before
+    assert any("only equal ones take part" in omission.what for omission in selection.omissions)
+
+
+PADS = st.sampled_from([None, 0.0, 1.0, -1.0])
+
+
+@given(st.lists(st.tuples(st.tuples(PADS, PADS, PADS, PADS), st.tuples(PADS)), max_size=60))
+def test_what_asks_for_more_than_another_that_leaves_the_same_is_left_out(
+    made: list[tuple[PadValues, PadValues]],
+):
+    def asks_for_more(one: tuple[PadValues, PadValues], other: tuple[PadValues, PadValues]) -> bool:
+        (states, left), (fewer, same) = one, other
+        return (
+            left == same
+            and states != fewer
+            and all(f in (None, s) for f, s in zip(fewer, states, strict=True))
+        )
+
+    wanted = [one for one in dict.fromkeys(made) if not any(asks_for_more(one, other) for other in made)]
+    assert _least(made) == wanted
 
 
 def test_negative_numbers_in_pads_beyond_the_limit_leave_nothing_proven(monkeypatch: pytest.MonkeyPatch):
