@@ -61,7 +61,7 @@ class PadStates:
     ):
         self.selection = selection
         self.deadline = deadline
-        """When, on the monotonic clock, no more combinations are tried than those beyond COMBINATIONS; None: never."""
+        """From when on, by the monotonic clock, only equal numbers are tried together; None: never."""
         self.layouts = layouts
         known = {id(own): tuple(layout.is_padded for layout in own) for own in layouts}
         self._padded = [known[id(own)] for own in layouts]
