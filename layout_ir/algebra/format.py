@@ -298,7 +298,7 @@ def check_format(format: Format) -> None:
             raise LayoutError(f"dim '{name}' is declared twice in ({', '.join(names)})")
     seen: set[int] = set()
     for factor in format.all_factors:
-        if not 0 <= factor.dim < rank:
+        if factor.dim >= rank:
             raise LayoutError(f"factor refers to dim {factor.dim}, the format has {rank} dims")
         name = names[factor.dim]
         if factor.size is None and factor.dim in seen:
@@ -306,8 +306,6 @@ def check_format(format: Format) -> None:
                 f"factor '{name}' without a size stands behind another factor of '{name}': "
                 "only the outermost factor of a dim may be its rest"
             )
-        if factor.size is not None and factor.size < 1:
-            raise LayoutError(f"factor '{name}:{factor.size}' has size {factor.size}, sizes start at 1")
         if not (isinstance(factor.axis, str) and factor.axis.isidentifier() and factor.axis.isascii()):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LayoutError(f"axis '{factor.axis}' is not an identifier")
         _check_number(f"size of factor '{name}'", factor.size)

@@ -299,17 +299,14 @@ def _generic(
         kinds, [value.type for value in new_values[count:]],
     )  # fmt: skip
     build.insert(new)
-    made = [PhysicalValue(v, t) for v, t in zip(new.results, split[-len(results) :], strict=True)]
-    return [
+    found: list[PhysicalValue] = []
+    for value, lies, result in zip(new.results, split[-len(results) :], results, strict=True):
+        made = PhysicalValue(value, lies)
         # Where the loops ran over pads of other tensors, those of the result are taken off again.
-        PhysicalValue(
-            (build.reshaped if prod(y.tensor.shape) == prod(tensor.shape) else build.reorder)(
-                y, tensor
-            ).value,
-            tensor,
-        )
-        for y, tensor in zip(made, results, strict=True)
-    ]
+        has_more = prod(lies.shape) != prod(result.shape)
+        whole = build.reorder(made, result) if has_more else build.reshaped(made, result)
+        found.append(PhysicalValue(whole.value, result))
+    return found
 
 
 def _is_read(loops: Structured, operand: int) -> bool:

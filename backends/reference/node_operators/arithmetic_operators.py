@@ -66,7 +66,8 @@ class Inverse(OpRun):
 
 
 class LpNormalization(OpRun):
-    """By the sum of magnitudes, and 0 where that is 0: the package (1.23) adds numbers with their signs."""
+    """LpNormalization by the sum of magnitudes, and 0 where that is 0: the package (1.23) adds numbers with their
+    signs."""
 
     op_domain = ""
 

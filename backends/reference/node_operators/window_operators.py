@@ -147,8 +147,8 @@ _PACKAGE_RESIZE: Any = op_resize.Resize  # without type information
 
 
 class Resize(_PACKAGE_RESIZE):
-    """The operator of opset 10, too, whose second input is the scales: result i reads element i / scale, rounded down,
-    or up where x shrinks, as ONNX Runtime has it."""
+    """Resize of opset 10, too, whose second input is the scales: result i reads element i / scale, rounded down, or up
+    where x shrinks, as ONNX Runtime has it."""
 
     op_domain = ""
 

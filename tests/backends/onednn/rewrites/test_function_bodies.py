@@ -12,6 +12,7 @@ import pytest
 import layout_ir as li
 from tests.backends.onednn.rewrites.test_node_decomposition import opaque_nodes
 from tests.backends.onednn.small_programs import needs_library, numbers
+from tests.frontends.onnx.onnxruntime_oracle import session_results
 from tests.frontends.onnx.runtime_nodes import NODES
 
 onnx = pytest.importorskip("onnx")
@@ -132,14 +133,14 @@ _OFTEN = (
 def test_operators_of_onnx_runtime(name: str):
     node = NODES[name]
     made, inputs = node.model(), node.feeds()
-    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
-    wanted = session.run(None, inputs)
+    # On one thread: on several, ONNX Runtime rounds the states of a DynamicQuantizeLSTM in parts.
+    wanted = session_results(made, inputs)
     for value, array in zip(made.graph.output, wanted, strict=True):
         element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
         value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, element, array.shape))
     executable = li.compile(made, checked=True)
-    # How many keys there are in all, and pads, are numbers that come with the call.
-    is_open = name == "groups" or name.endswith("known at run time")
+    # How many keys there are in all, pads, and what is there once are numbers that come with the call.
+    is_open = name in ("groups", "unique") or name.endswith("known at run time")
     assert executable.fallbacks == ({f"com.microsoft::{node.op_type}": 1} if is_open else {})
     for ours, theirs in zip(executable(inputs), wanted, strict=True):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
